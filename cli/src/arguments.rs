@@ -1,0 +1,325 @@
+//! The command line.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use lexopt::{Arg, Parser, ValueExt as _};
+
+use crate::ruleset::Rules;
+
+/// What the user wants.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Help(&'static str),
+    Lint(LintOptions),
+    Eval(EvalOptions),
+    Ftw(FtwOptions),
+}
+
+/// `glacis lint`.
+#[derive(Debug, Default)]
+pub(crate) struct LintOptions {
+    pub(crate) rules: Vec<Rules>,
+    pub(crate) quiet: bool,
+}
+
+/// `glacis eval`.
+#[derive(Debug, Default)]
+pub(crate) struct EvalOptions {
+    pub(crate) rules: Vec<Rules>,
+    /// A file of requests; `None` for standard input.
+    pub(crate) requests: Option<PathBuf>,
+    /// Threads; 0 counts as 1.
+    pub(crate) jobs: usize,
+    /// Bytes of a body given to the engine at a time; `None` for all at once.
+    pub(crate) body_chunk: Option<usize>,
+    /// How long to measure, if that is what is wanted.
+    pub(crate) bench: Option<Duration>,
+    /// Measure with one transaction reused, as a host does, instead of one made for each request.
+    pub(crate) reuse: bool,
+    pub(crate) quiet: bool,
+}
+
+/// `glacis ftw`.
+#[derive(Debug, Default)]
+pub(crate) struct FtwOptions {
+    pub(crate) rules: Vec<Rules>,
+    pub(crate) tests: Vec<PathBuf>,
+    pub(crate) overrides: Option<PathBuf>,
+    /// Only tests whose id begins with one of these.
+    pub(crate) only: Vec<String>,
+    /// `host:port` of a proxy to send to.
+    pub(crate) url: Option<String>,
+    pub(crate) audit_log: Option<PathBuf>,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+}
+
+/// Threads at most: more are a slip of the finger.
+const JOBS_MAX: usize = 1_024;
+
+/// Parses the command line, the program's name included.
+///
+/// # Errors
+/// When it is not of the form that the help shows: a sentence on what is wrong.
+pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, String> {
+    let mut parser = Parser::from_iter(arguments);
+    let command = command(&mut parser).map_err(|error| error.to_string())?;
+    check(&command)?;
+    Ok(command)
+}
+
+fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
+    match parser.next()? {
+        None => Err("a command is needed: lint, eval or ftw".into()),
+        Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(HELP)),
+        Some(Arg::Short('V') | Arg::Long("version")) => Ok(Command::Help(VERSION)),
+        Some(Arg::Value(name)) => match name.to_str() {
+            Some("lint") => lint(parser),
+            Some("eval") => eval(parser),
+            Some("ftw") => ftw(parser),
+            Some("help") => Ok(Command::Help(HELP)),
+            _ => Err(format!("there is no command {}", name.display()).into()),
+        },
+        Some(other) => Err(other.unexpected()),
+    }
+}
+
+fn lint(parser: &mut Parser) -> Result<Command, lexopt::Error> {
+    let mut options = LintOptions::default();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(LINT_HELP)),
+            Arg::Short('q') | Arg::Long("quiet") => options.quiet = true,
+            Arg::Long("base") => options.rules.push(Rules::Base),
+            Arg::Long("crs") => options.rules.push(Rules::Crs(parser.value()?.into())),
+            Arg::Value(file) => options.rules.push(Rules::File(file.into())),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Command::Lint(options))
+}
+
+fn eval(parser: &mut Parser) -> Result<Command, lexopt::Error> {
+    let mut options = EvalOptions { jobs: 1, ..EvalOptions::default() };
+    let mut requests = None;
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(EVAL_HELP)),
+            Arg::Short('q') | Arg::Long("quiet") => options.quiet = true,
+            Arg::Short('r') | Arg::Long("rules") => {
+                options.rules.push(Rules::File(parser.value()?.into()));
+            }
+            Arg::Long("base") => options.rules.push(Rules::Base),
+            Arg::Long("every-rule") => options.rules.push(Rules::EveryRule),
+            Arg::Long("crs") => options.rules.push(Rules::Crs(parser.value()?.into())),
+            Arg::Short('j') | Arg::Long("jobs") => options.jobs = jobs(parser)?,
+            Arg::Long("body-chunk") => options.body_chunk = Some(chunk(parser)?),
+            Arg::Long("bench") => options.bench = Some(seconds(parser)?),
+            Arg::Long("reuse") => options.reuse = true,
+            Arg::Value(file) if requests.is_none() => requests = Some(file),
+            other => return Err(other.unexpected()),
+        }
+    }
+    options.requests = requests.filter(|file| file != "-").map(PathBuf::from);
+    Ok(Command::Eval(options))
+}
+
+fn ftw(parser: &mut Parser) -> Result<Command, lexopt::Error> {
+    let mut options = FtwOptions::default();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(FTW_HELP)),
+            Arg::Short('q') | Arg::Long("quiet") => options.quiet = true,
+            Arg::Short('r') | Arg::Long("rules") => {
+                options.rules.push(Rules::File(parser.value()?.into()));
+            }
+            Arg::Long("base") => options.rules.push(Rules::Base),
+            Arg::Long("every-rule") => options.rules.push(Rules::EveryRule),
+            Arg::Long("crs") => options.rules.push(Rules::Crs(parser.value()?.into())),
+            Arg::Long("tests") => options.tests.push(parser.value()?.into()),
+            Arg::Long("overrides") => options.overrides = Some(parser.value()?.into()),
+            Arg::Long("only") => options.only.push(parser.value()?.string()?),
+            Arg::Long("url") => options.url = Some(authority(&parser.value()?.string()?)?),
+            Arg::Long("audit-log") => options.audit_log = Some(parser.value()?.into()),
+            Arg::Long("json") => options.json = true,
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Command::Ftw(options))
+}
+
+fn jobs(parser: &mut Parser) -> Result<usize, lexopt::Error> {
+    match parser.value()?.parse()? {
+        jobs @ 1..=JOBS_MAX => Ok(jobs),
+        _ => Err(format!("--jobs takes a number from 1 to {JOBS_MAX}").into()),
+    }
+}
+
+fn chunk(parser: &mut Parser) -> Result<usize, lexopt::Error> {
+    match parser.value()?.parse()? {
+        0 => Err("--body-chunk takes a number from 1".into()),
+        chunk => Ok(chunk),
+    }
+}
+
+fn seconds(parser: &mut Parser) -> Result<Duration, lexopt::Error> {
+    let seconds: f64 = parser.value()?.parse()?;
+    if !(seconds > 0.0 && seconds <= 86_400.0) {
+        return Err("--bench takes a number of seconds above 0, at most 86400".into());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// `host:port` of a URL; the port is 80 when not given.
+fn authority(url: &str) -> Result<String, lexopt::Error> {
+    let Some(rest) = url.strip_prefix("http://") else {
+        return Err(format!("--url takes an address that begins with http://, not {url}").into());
+    };
+    let authority = rest.split('/').next().unwrap_or_default();
+    if authority.is_empty() || authority.contains('@') {
+        return Err(format!("--url {url} names no host").into());
+    }
+    // In an IPv6 address colons stand within brackets.
+    let after_host = authority.rsplit(']').next().unwrap_or_default();
+    if after_host.contains(':') {
+        return Ok(authority.to_owned());
+    }
+    Ok(format!("{authority}:80"))
+}
+
+fn check(command: &Command) -> Result<(), String> {
+    match command {
+        Command::Help(_) => Ok(()),
+        Command::Lint(options) if options.rules.is_empty() => {
+            Err("lint needs at least one file of rules".to_owned())
+        }
+        Command::Lint(_) => Ok(()),
+        Command::Eval(options) => {
+            need_rules(&options.rules, "eval")?;
+            if options.reuse && options.bench.is_none() {
+                return Err("--reuse is for --bench".to_owned());
+            }
+            if options.bench.is_some() && options.jobs > 1 {
+                return Err("--bench measures one thread; leave out --jobs".to_owned());
+            }
+            Ok(())
+        }
+        Command::Ftw(options) => check_ftw(options),
+    }
+}
+
+fn check_ftw(options: &FtwOptions) -> Result<(), String> {
+    if options.tests.is_empty() {
+        return Err("ftw needs --tests DIR".to_owned());
+    }
+    if options.url.is_some() && !options.rules.is_empty() {
+        return Err("with --url the rules are those of the proxy; leave out --rules".to_owned());
+    }
+    if options.url.is_none() {
+        need_rules(&options.rules, "ftw")?;
+    }
+    if options.audit_log.is_some() && options.url.is_none() {
+        return Err("--audit-log is for --url".to_owned());
+    }
+    Ok(())
+}
+
+fn need_rules(rules: &[Rules], command: &str) -> Result<(), String> {
+    if rules.is_empty() {
+        return Err(format!("{command} needs --rules FILE"));
+    }
+    Ok(())
+}
+
+const VERSION: &str = concat!("glacis ", env!("CARGO_PKG_VERSION"), "\n");
+
+const HELP: &str = "\
+Rules of a web application firewall: check them, try them, test them.
+
+Usage: glacis COMMAND [OPTION…]
+
+  lint FILE…                           check files of rules
+  eval --rules FILE [REQUESTS|-]       evaluate requests, one JSON object a line
+  eval --rules FILE --bench SECONDS    measure the time that they take
+  ftw --tests DIR --rules FILE         run regression tests in the format of the OWASP CRS
+
+`glacis COMMAND --help` says more.
+
+Exit status: 0 all is well, 1 something was found, 2 the command was called wrongly.
+";
+
+const LINT_HELP: &str = "\
+Parses and compiles rules. Errors go to standard output as file:line:column: message, each with the
+line and a caret; what has no effect here is remarked on standard error.
+
+Usage: glacis lint [--quiet] [--base] [--crs DIR] FILE…
+
+  --base        the base configuration of Glacis, at this place in the order
+  --crs DIR     the OWASP CRS in DIR, and the base configuration before it unless --base
+                stands further in front
+  -q, --quiet   no remarks on standard error
+
+The files are one ruleset, in the order given. A file is at most 64 MiB.
+";
+
+const EVAL_HELP: &str = "\
+Evaluates requests against rules: a JSON object a line in, one a line out, in the same order.
+
+Usage: glacis eval --rules FILE [--rules FILE…] [OPTION…] [REQUESTS.jsonl|-]
+
+  -r, --rules FILE     a file of rules; repeat it for more, in order
+  --base               the base configuration of Glacis, at this place in the order
+  --crs DIR            the OWASP CRS in DIR, and the base configuration before it unless --base
+                       stands further in front
+  -j, --jobs N         use N threads (1)
+  --bench SECONDS      instead of answers: after a warm-up, repeat the requests on one thread for this
+                       time, and print what one took in nanoseconds of CPU time, by class
+  --reuse              with --bench: one transaction reused, instead of one made for each request
+  -q, --quiet          no remarks on standard error
+
+In:  {\"id\", \"class\"?, \"client\": {\"ip\", \"port\"}?, \"server\": {\"ip\", \"port\"}?, \"method\", \"uri\",
+      \"protocol\", \"headers\": [[name, value]…], \"body_base64\"?,
+      \"response\": {\"status\", \"protocol\", \"headers\", \"body_base64\"?}?}
+     Method, URI, names and values that are not UTF-8 are written {\"base64\": \"…\"}.
+Out: {\"id\", \"action\": \"allow|deny|redirect|drop\", \"status\", \"phase\", \"matched\": [{\"id\", \"phase\", \"msg\",
+      \"logdata\", \"severity\", \"tags\", \"matches\": [{\"variable\", \"value\"}]}],
+      \"scores\": {\"inbound\", \"outbound\"}, \"location\"?, \"error\"?}
+     status is that of the refusal, otherwise that of the response given, otherwise 200; phase is the
+     phase of the refusal, otherwise null. matched holds every rule that matched and logs.
+
+A line that is not such an object is answered by {\"id\", \"error\"}, and makes the exit status 1. Blank
+lines are left out. A line is at most 64 MiB; of a longer one only the error remains. Response phases
+are evaluated when a response is given and the request was not refused.
+";
+
+const FTW_HELP: &str = "\
+Runs regression tests in the format of the OWASP CRS (FTW, version 2): in process without a web server,
+or against a running proxy.
+
+Usage: glacis ftw --tests DIR --rules FILE [--rules FILE…] [OPTION…]
+       glacis ftw --tests DIR --url http://HOST:PORT [--audit-log FILE] [OPTION…]
+
+  --tests PATH         a test file, or a folder of them (*.yaml, *.yml, below it too); may be repeated
+  -r, --rules FILE     a file of rules; repeat it for more, in order
+  --base               the base configuration of Glacis, at this place in the order
+  --crs DIR            the OWASP CRS in DIR, and the base configuration before it unless --base
+                       stands further in front
+  --overrides FILE     tests that are skipped, or expect something else, each with its reason:
+                       overrides: [{test: 920100-4, reason: …, skip: true}, or expect: {…} like output]
+  --only PREFIX        only tests whose id begins so, such as 942100 or 942100-3; may be repeated
+  --json               the report as JSON
+  -q, --quiet          no remarks on standard error
+
+  --url URL            send the requests to this proxy, byte by byte as the test says
+  --audit-log FILE     where the proxy's audit records appear, one JSON object a line, with request_id
+                       and matched: [{\"id\", \"msg\"?, \"logdata\"?}…]. Requests carry an x-request-id
+                       header, by which their record is found; the proxy must preserve it. Without
+                       this option, tests that look at matched rules are skipped.
+
+In process the backend is imagined: POST /reflect answers as its JSON body says (status, headers, body,
+encodedBody), everything else with an empty 200. A status is that of the rules' refusal, or of the
+backend. Rules that log are what a test means by the log.
+
+total = passed + failed + skipped; overridden counts those of them whose expectation was replaced or
+that an override skips.
+";

@@ -1,0 +1,225 @@
+//! `glacis eval --bench`: what a request costs in CPU time.
+//!
+//! Measured is the time of this thread's CPU (not what else runs on the machine) for a whole
+//! transaction: made, fed, all phases evaluated, the audit record built where one is due, all of it
+//! released. Reading the request from JSON is not part of it. One call of the clock takes a fraction
+//! of a microsecond and is part of each value.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write as _,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use glacis_engine::{Program, Transaction};
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+use crate::{
+    arguments::EvalOptions,
+    eval::Lines,
+    inspect::{inspect, status},
+    output::{self, Fault, Outcome},
+    record::Record,
+    request::Request,
+    ruleset,
+};
+
+/// Requests in a corpus: they are all held in memory.
+const REQUESTS_MAX: usize = 1_000_000;
+
+/// Values that are kept, 8 bytes each; measuring ends when there are so many.
+const SAMPLES_MAX: usize = 50_000_000;
+
+/// The class of requests that name none.
+const UNNAMED: &str = "default";
+
+/// The report.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    classes: BTreeMap<&'a str, Statistics>,
+    all: Statistics,
+    load_ms: f64,
+    rss_bytes: Option<u64>,
+}
+
+/// Times of requests. `bytes_per_s` is over the bytes of request and response.
+#[derive(Debug, Serialize)]
+struct Statistics {
+    count: usize,
+    median_ns: u64,
+    p99_ns: u64,
+    mean_ns: f64,
+    bytes_per_s: f64,
+}
+
+/// Measures, and prints the report.
+pub(crate) fn run(options: &EvalOptions) -> Result<Outcome, Fault> {
+    let duration = options.bench.unwrap_or_default();
+    let begin = Instant::now();
+    let program = Arc::new(ruleset::load(&options.rules, options.quiet)?);
+    let load_ms = begin.elapsed().as_secs_f64() * 1e3;
+
+    let corpus = read(options)?;
+    let body_chunk = options.body_chunk.unwrap_or(usize::MAX);
+    let mut bench = Bench::new(program, options.reuse, body_chunk);
+    bench.warm_up(&corpus, duration / 5);
+    // What is in use before the values below are collected is the engine's, and the corpus.
+    let rss_bytes = rss_bytes();
+    let samples = bench.measure(&corpus, duration);
+    let (classes, all) = statistics(&corpus, samples);
+    let report = Report { classes, all, load_ms, rss_bytes };
+
+    let mut out = output::results();
+    serde_json::to_writer(&mut out, &report).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    out.flush()?;
+    Ok(Outcome::Clean)
+}
+
+struct Case {
+    request: Request,
+    unique_id: String,
+    bytes: usize,
+}
+
+fn read(options: &EvalOptions) -> Result<Vec<Case>, Fault> {
+    let mut lines = Lines::open(options.requests.as_deref())?;
+    let mut corpus = Vec::new();
+    loop {
+        let batch = lines.batch(usize::MAX)?;
+        if batch.is_empty() {
+            break;
+        }
+        for line in batch {
+            let request = line.parse().map_err(|malformed| lines.malformed(&malformed))?;
+            corpus.push(Case { unique_id: request.id.text(), bytes: request.bytes(), request });
+            if corpus.len() > REQUESTS_MAX {
+                return Err(Fault::Input(format!("more than {REQUESTS_MAX} requests")));
+            }
+        }
+    }
+    if corpus.is_empty() {
+        return Err(Fault::Input("there is no request to measure".to_owned()));
+    }
+    Ok(corpus)
+}
+
+struct Bench {
+    program: Arc<Program>,
+    /// The transaction that is used again and again, if that is what is measured.
+    reused: Option<Transaction>,
+    body_chunk: usize,
+    line: Vec<u8>,
+}
+
+impl Bench {
+    fn new(program: Arc<Program>, reuse: bool, body_chunk: usize) -> Self {
+        let reused = reuse.then(|| Transaction::new(Arc::clone(&program)));
+        Self { program, reused, body_chunk, line: Vec::new() }
+    }
+
+    /// One pass at least, so that every pattern that will be needed has been used.
+    fn warm_up(&mut self, corpus: &[Case], duration: Duration) {
+        let begin = Instant::now();
+        loop {
+            for case in corpus {
+                self.once(case);
+            }
+            if begin.elapsed() >= duration {
+                return;
+            }
+        }
+    }
+
+    /// Times in nanoseconds, by request; every request at least once.
+    fn measure(&mut self, corpus: &[Case], duration: Duration) -> Vec<Vec<u64>> {
+        let mut samples: Vec<Vec<u64>> = corpus.iter().map(|case| vec![self.once(case)]).collect();
+        let begin = Instant::now();
+        let mut count = samples.len();
+        loop {
+            for (case, samples) in corpus.iter().zip(&mut samples) {
+                if begin.elapsed() < duration && count < SAMPLES_MAX {
+                    samples.push(self.once(case));
+                    count += 1;
+                }
+            }
+            if begin.elapsed() >= duration || count >= SAMPLES_MAX {
+                return samples;
+            }
+        }
+    }
+
+    /// The CPU time of one request.
+    fn once(&mut self, case: &Case) -> u64 {
+        let begin = cpu_time();
+        match &mut self.reused {
+            Some(transaction) => transact(transaction, case, self.body_chunk, &mut self.line),
+            None => {
+                let mut transaction = Transaction::new(Arc::clone(&self.program));
+                transact(&mut transaction, case, self.body_chunk, &mut self.line);
+            }
+        }
+        let time = cpu_time().saturating_sub(begin);
+        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+fn transact(transaction: &mut Transaction, case: &Case, body_chunk: usize, line: &mut Vec<u8>) {
+    inspect(transaction, &case.request, &case.unique_id, body_chunk);
+    let status = status(transaction, &case.request);
+    if transaction.audit_due(status) {
+        line.clear();
+        Record::new(&case.request.id.0, transaction, status, |_| true).write(line);
+    }
+}
+
+/// The CPU time that this thread has taken.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();
+    Duration::new(seconds, nanoseconds)
+}
+
+fn statistics(corpus: &[Case], samples: Vec<Vec<u64>>) -> (BTreeMap<&str, Statistics>, Statistics) {
+    let mut by_class: BTreeMap<&str, (Vec<u64>, f64)> = BTreeMap::new();
+    let mut all = (Vec::new(), 0.0);
+    for (case, times) in corpus.iter().zip(samples) {
+        let bytes = case.bytes as f64 * times.len() as f64;
+        let class = case.request.class.as_deref().unwrap_or(UNNAMED);
+        let (class_times, class_bytes) = by_class.entry(class).or_default();
+        *class_bytes += bytes;
+        all.1 += bytes;
+        class_times.extend_from_slice(&times);
+        all.0.extend(times);
+    }
+    let classes =
+        by_class.into_iter().map(|(class, (times, bytes))| (class, Statistics::of(times, bytes)));
+    (classes.collect(), Statistics::of(all.0, all.1))
+}
+
+impl Statistics {
+    fn of(mut times: Vec<u64>, bytes: f64) -> Self {
+        times.sort_unstable();
+        let count = times.len();
+        let sum: f64 = times.iter().map(|&time| time as f64).sum();
+        let at = |position: usize| times.get(position).copied().unwrap_or_default();
+        Self {
+            count,
+            median_ns: at(count / 2),
+            p99_ns: at((count * 99 / 100).min(count.saturating_sub(1))),
+            mean_ns: if count > 0 { sum / count as f64 } else { 0.0 },
+            bytes_per_s: if sum > 0.0 { bytes / (sum / 1e9) } else { 0.0 },
+        }
+    }
+}
+
+/// Memory of this process that is in use, where the system tells (Linux, proc(5), `statm`).
+fn rss_bytes() -> Option<u64> {
+    let statm = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}

@@ -1,0 +1,216 @@
+//! `glacis eval`: requests in, verdicts out, a line each.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read, Write as _},
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use glacis_engine::{Program, Transaction};
+
+use crate::{
+    arguments::EvalOptions,
+    inspect::{inspect, status},
+    output::{self, Fault, Outcome},
+    record::{ErrorRecord, Record},
+    request::{Id, Malformed, Request},
+    ruleset,
+};
+
+/// Bytes of a line; of a longer one only an error remains.
+const LINE_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of input read at a time.
+const READ_BYTES: usize = 1 << 20;
+
+/// Lines that are evaluated before their answers are written, for each thread.
+const BATCH_LINES: usize = 64;
+
+/// Bytes of lines in one batch; one longer line is a batch of its own.
+const BATCH_BYTES: usize = 64 << 20;
+
+/// Answers every line of the input.
+pub(crate) fn run(options: &EvalOptions) -> Result<Outcome, Fault> {
+    let program = Arc::new(ruleset::load(&options.rules, options.quiet)?);
+    let body_chunk = options.body_chunk.unwrap_or(usize::MAX);
+    let mut workers: Vec<Worker> =
+        (0..options.jobs).map(|_| Worker::new(&program, body_chunk)).collect();
+    let mut lines = Lines::open(options.requests.as_deref())?;
+    let mut out = output::results();
+    let mut outcome = Outcome::Clean;
+    loop {
+        let batch = lines.batch(BATCH_LINES * workers.len())?;
+        if batch.is_empty() {
+            return Ok(outcome);
+        }
+        for answer in evaluate(&batch, &mut workers) {
+            out.write_all(&answer.line)?;
+            if answer.malformed {
+                outcome = Outcome::Findings;
+            }
+        }
+        // A batch ends when nothing more can be read at once: whoever writes line by line waits.
+        out.flush()?;
+    }
+}
+
+/// The answers to `batch`, in order, on as many threads as there are workers.
+fn evaluate(batch: &[Line], workers: &mut [Worker]) -> Vec<Answer> {
+    if let [worker] = workers {
+        return batch.iter().map(|line| worker.answer(line)).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let answers = Mutex::new(Vec::with_capacity(batch.len()));
+    thread::scope(|scope| {
+        for worker in workers {
+            scope.spawn(|| {
+                while let Some((at, line)) = take(batch, &next) {
+                    let answer = worker.answer(line);
+                    answers.lock().unwrap_or_else(PoisonError::into_inner).push((at, answer));
+                }
+            });
+        }
+    });
+    let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+    answers.sort_unstable_by_key(|(at, _)| *at);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+fn take<'b>(batch: &'b [Line], next: &AtomicUsize) -> Option<(usize, &'b Line)> {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    batch.get(at).map(|line| (at, line))
+}
+
+struct Answer {
+    line: Vec<u8>,
+    malformed: bool,
+}
+
+/// What one thread works with.
+struct Worker {
+    transaction: Transaction,
+    body_chunk: usize,
+}
+
+impl Worker {
+    fn new(program: &Arc<Program>, body_chunk: usize) -> Self {
+        Self { transaction: Transaction::new(Arc::clone(program)), body_chunk }
+    }
+
+    fn answer(&mut self, line: &Line) -> Answer {
+        match line.parse() {
+            Ok(request) => Answer { line: self.evaluate(&request), malformed: false },
+            Err(malformed) => {
+                let mut text = Vec::new();
+                let id = malformed.id.as_ref().map(|Id(id)| &**id);
+                ErrorRecord { id, error: &malformed.message }.write(&mut text);
+                Answer { line: text, malformed: true }
+            }
+        }
+    }
+
+    fn evaluate(&mut self, request: &Request) -> Vec<u8> {
+        inspect(&mut self.transaction, request, &request.id.text(), self.body_chunk);
+        let status = status(&self.transaction, request);
+        let mut line = Vec::new();
+        Record::new(&request.id.0, &self.transaction, status, |rule| rule.log).write(&mut line);
+        line
+    }
+}
+
+/// A line of the input.
+pub(crate) struct Line {
+    number: usize,
+    /// `None` when it was too long.
+    text: Option<Vec<u8>>,
+}
+
+impl Line {
+    /// Reads the request; the message of an error names the line.
+    pub(crate) fn parse(&self) -> Result<Request, Malformed> {
+        let number = self.number;
+        let Some(text) = &self.text else {
+            let message = format!("line {number}: longer than {LINE_BYTES_MAX} bytes");
+            return Err(Malformed { id: None, message });
+        };
+        Request::parse(text).map_err(|malformed| Malformed {
+            id: malformed.id,
+            message: format!("line {number}: {}", malformed.message),
+        })
+    }
+}
+
+/// The lines of the input that are not blank.
+pub(crate) struct Lines {
+    name: String,
+    input: BufReader<Box<dyn Read>>,
+    number: usize,
+}
+
+impl Lines {
+    /// Opens the file, or standard input.
+    pub(crate) fn open(path: Option<&Path>) -> Result<Self, Fault> {
+        let Some(path) = path else {
+            let input =
+                BufReader::with_capacity(READ_BYTES, Box::new(io::stdin()) as Box<dyn Read>);
+            return Ok(Self { name: "standard input".to_owned(), input, number: 0 });
+        };
+        let name = path.display().to_string();
+        match File::open(path) {
+            Ok(file) => {
+                let input = BufReader::with_capacity(READ_BYTES, Box::new(file) as Box<dyn Read>);
+                Ok(Self { name, input, number: 0 })
+            }
+            Err(error) => Err(Fault::Input(format!("{name}: {error}"))),
+        }
+    }
+
+    /// At most `max` lines, fewer when more would have to be waited for; none at the end.
+    pub(crate) fn batch(&mut self, max: usize) -> Result<Vec<Line>, Fault> {
+        let mut lines = Vec::new();
+        let mut bytes = 0;
+        while lines.len() < max && bytes < BATCH_BYTES {
+            if !lines.is_empty() && self.input.buffer().is_empty() {
+                break;
+            }
+            let Some(line) = self.line()? else { break };
+            bytes += line.text.as_ref().map_or(0, Vec::len);
+            lines.push(line);
+        }
+        Ok(lines)
+    }
+
+    fn line(&mut self) -> Result<Option<Line>, Fault> {
+        loop {
+            let mut text = Vec::new();
+            let limit = LINE_BYTES_MAX as u64 + 1;
+            let read = (&mut self.input).take(limit).read_until(b'\n', &mut text);
+            if read.map_err(|error| self.fault(&error))? == 0 {
+                return Ok(None);
+            }
+            self.number += 1;
+            let ended = text.last() == Some(&b'\n');
+            if !ended && text.len() > LINE_BYTES_MAX {
+                self.input.skip_until(b'\n').map_err(|error| self.fault(&error))?;
+                return Ok(Some(Line { number: self.number, text: None }));
+            }
+            if !text.trim_ascii().is_empty() {
+                return Ok(Some(Line { number: self.number, text: Some(text) }));
+            }
+        }
+    }
+
+    /// A malformed line as a fault, where it cannot be an answer.
+    pub(crate) fn malformed(&self, malformed: &Malformed) -> Fault {
+        Fault::Input(format!("{}: {}", self.name, malformed.message))
+    }
+
+    fn fault(&self, error: &io::Error) -> Fault {
+        Fault::Input(format!("{}: line {}: {error}", self.name, self.number + 1))
+    }
+}

@@ -1,0 +1,44 @@
+//! The glacis command: checks rules, evaluates requests, runs the regression tests of the CRS.
+//!
+//! Exit status: 0 when all is well, 1 when something was found (an error in rules or input, a failed
+//! test), 2 when the command was called wrongly. Results go to standard output, remarks to standard
+//! error. A reader that goes away ends the command quietly.
+
+mod arguments;
+mod bench;
+mod bytes;
+mod eval;
+mod ftw;
+mod inspect;
+mod lint;
+mod output;
+mod record;
+mod request;
+mod ruleset;
+
+use std::process::ExitCode;
+
+use arguments::Command;
+use output::{Fault, Outcome};
+
+fn main() -> ExitCode {
+    // A defect of ours is said in a line: nobody but us has any use for a backtrace.
+    std::panic::set_hook(Box::new(|defect| {
+        output::remark(format_args!("glacis: internal error, please report it: {defect}"));
+    }));
+    let outcome = match arguments::parse(std::env::args_os()) {
+        Ok(command) => run(&command),
+        Err(message) => Err(Fault::Usage(message)),
+    };
+    output::exit(outcome)
+}
+
+fn run(command: &Command) -> Result<Outcome, Fault> {
+    match command {
+        Command::Help(text) => output::print(text),
+        Command::Lint(options) => lint::run(options),
+        Command::Eval(options) if options.bench.is_some() => bench::run(options),
+        Command::Eval(options) => eval::run(options),
+        Command::Ftw(options) => ftw::run(options),
+    }
+}

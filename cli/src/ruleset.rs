@@ -1,0 +1,64 @@
+//! From the rules that the command line names to a program.
+
+use std::path::PathBuf;
+
+use glacis_engine::{BuildErrors, Input, Limits, Program};
+use glacis_rules::FileSource;
+
+use crate::output::{self, Fault};
+
+/// Rules as named on the command line.
+#[derive(Clone, Debug)]
+pub(crate) enum Rules {
+    /// `--rules FILE`.
+    File(PathBuf),
+    /// `--base`.
+    Base,
+    /// `--crs DIR`.
+    Crs(PathBuf),
+    /// `--every-rule`, for tests: no rule is left out because it cannot match.
+    EveryRule,
+}
+
+/// Builds a program of `rules`, in order.
+///
+/// # Errors
+/// What is wrong with them; a fault when the names on the command line do not lead to files at all.
+pub(crate) fn build(rules: &[Rules]) -> Result<Result<Program, BuildErrors>, Fault> {
+    let mut inputs = Vec::new();
+    for rules in rules {
+        match rules {
+            Rules::File(path) => match path.to_str() {
+                Some(path) => inputs.push(Input::File(path.to_owned())),
+                None => {
+                    let message = format!("{}: the name is not UTF-8", path.display());
+                    return Err(Fault::Input(message));
+                }
+            },
+            Rules::EveryRule => {}
+            Rules::Base => inputs.push(glacis_rules::base()),
+            Rules::Crs(dir) => {
+                let found = glacis_rules::crs(dir);
+                let found = found.map_err(|error| Fault::Input(error.to_string()))?;
+                // The base configuration comes with CRS, unless it was given a place before.
+                let base = glacis_rules::base();
+                let given = inputs.contains(&base);
+                inputs.extend(found.into_iter().filter(|input| !given || *input != base));
+            }
+        }
+    }
+    let program = Program::build(&inputs, &FileSource::new(), Limits::default());
+    let every_rule = rules.iter().any(|rules| matches!(rules, Rules::EveryRule));
+    Ok(if every_rule { program.map(Program::without_gates) } else { program })
+}
+
+/// Builds a program to run: errors are a fault, warnings are remarked unless `quiet`.
+pub(crate) fn load(rules: &[Rules], quiet: bool) -> Result<Program, Fault> {
+    let program = build(rules)?.map_err(|errors| Fault::Input(errors.to_string()))?;
+    if !quiet {
+        for warning in program.warnings() {
+            output::remark(format_args!("warning: {warning}"));
+        }
+    }
+    Ok(program)
+}

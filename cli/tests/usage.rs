@@ -1,0 +1,91 @@
+//! Wrong usage, bad input, help: status and a message, never a backtrace.
+#![allow(clippy::unwrap_used, reason = "a test ends at what it did not expect")]
+
+mod run;
+
+use run::glacis;
+
+/// Status, and what standard error has to say (nothing when empty).
+#[test]
+fn messages() {
+    let table = [
+        ("", 2, "a command is needed"),
+        ("nonsense", 2, "there is no command nonsense"),
+        ("--nonsense", 2, "invalid option '--nonsense'"),
+        ("lint", 2, "lint needs at least one file"),
+        ("lint --rules x", 2, "invalid option '--rules'"),
+        ("lint nowhere.conf", 1, ""),
+        ("eval", 2, "eval needs --rules FILE"),
+        ("eval --rules", 2, "missing argument for option '--rules'"),
+        ("eval --rules eval/rules.conf one two", 2, "unexpected argument \"two\""),
+        ("eval --rules eval/rules.conf --jobs 0", 2, "--jobs takes a number from 1 to 1024"),
+        ("eval --rules eval/rules.conf --jobs many", 2, "cannot parse"),
+        ("eval --rules eval/rules.conf --body-chunk 0", 2, "--body-chunk takes a number from 1"),
+        ("eval --rules eval/rules.conf --bench -1", 2, "--bench takes a number of seconds"),
+        ("eval --rules eval/rules.conf --bench NaN", 2, "--bench takes a number of seconds"),
+        ("eval --rules eval/rules.conf --bench 1 --jobs 2", 2, "--bench measures one thread"),
+        ("eval --rules eval/rules.conf --reuse", 2, "--reuse is for --bench"),
+        ("eval --rules eval/rules.conf nowhere.jsonl", 1, "nowhere.jsonl: No such file"),
+        ("eval --rules eval", 1, "eval: Is a directory"),
+        ("eval --rules lint/directive.conf", 1, "lint/directive.conf:1:15: "),
+        ("eval --crs eval", 1, "eval: no crs-setup.conf"),
+        ("eval --crs nowhere", 1, "nowhere: there is no such folder"),
+        (
+            "eval --rules eval/rules.conf --bench 1 eval/malformed.jsonl",
+            1,
+            "eval/malformed.jsonl: line 1: ",
+        ),
+        ("eval --rules eval/rules.conf --bench 1 eval/empty.jsonl", 1, "there is no request"),
+        ("ftw --rules eval/rules.conf", 2, "ftw needs --tests DIR"),
+        ("ftw --tests ftw/tests", 2, "ftw needs --rules FILE"),
+        ("ftw --tests eval --rules eval/rules.conf", 1, "eval: there are no test files"),
+        ("ftw --tests ftw/tests --url localhost:80", 2, "begins with http://"),
+        ("ftw --tests ftw/tests --url http:///x", 2, "names no host"),
+        ("ftw --tests ftw/tests --url http://h --rules x", 2, "leave out --rules"),
+        ("ftw --tests ftw/tests --audit-log x --rules y", 2, "--audit-log is for --url"),
+        ("ftw --tests ftw/bad/unknown.yaml --rules eval/rules.conf", 1, "ftw/bad/unknown.yaml:5:"),
+        (
+            "ftw --tests ftw/bad/syntax.yaml --rules eval/rules.conf",
+            1,
+            "ftw/bad/syntax.yaml:1:10: ",
+        ),
+        (
+            "ftw --tests ftw/tests --rules eval/rules.conf --overrides ftw/bad/reason.yaml",
+            1,
+            "1-1: there is no reason",
+        ),
+        (
+            "ftw --tests ftw/tests --rules eval/rules.conf --overrides ftw/bad/neither.yaml",
+            1,
+            "1-1: either `skip: true` or `expect` is needed",
+        ),
+        (
+            "ftw --tests ftw/tests --rules eval/rules.conf --overrides ftw/bad/twice.yaml",
+            1,
+            "1-1: named twice",
+        ),
+    ];
+    for (arguments, status, message) in table {
+        let ran = glacis(arguments, b"");
+        assert_eq!(ran.status, Some(status), "{arguments}: {ran:?}");
+        assert!(ran.stderr.contains(message), "{arguments}: {ran:?}");
+        assert_eq!(ran.stderr.is_empty(), message.is_empty(), "{arguments}: {ran:?}");
+        assert!(!ran.stderr.contains("panicked"), "{arguments}: {ran:?}");
+    }
+}
+
+#[test]
+fn help_is_a_result() {
+    for (arguments, text) in [
+        ("--help", "Usage: glacis COMMAND"),
+        ("help", "Usage: glacis COMMAND"),
+        ("--version", "glacis 0."),
+        ("lint --help", "Usage: glacis lint"),
+        ("eval -h", "Usage: glacis eval"),
+        ("ftw --help", "Usage: glacis ftw"),
+    ] {
+        let ran = glacis(arguments, b"");
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{arguments}");
+        assert!(ran.stdout.contains(text), "{arguments}: {ran:?}");
+    }
+}

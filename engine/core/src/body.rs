@@ -1,0 +1,399 @@
+//! Body processors: a request body in, arguments, files and XML values out.
+//!
+//! The whole body is one slice, already cut at its limit, so what is found cannot depend on how the
+//! body was chunked on its way here. A processor pushes what it finds into a [`BodySink`] and says what
+//! was wrong in an [`Outcome`].
+//!
+//! Two promises hold for every processor and every input:
+//!
+//! - **Nothing is hidden.** A body that is cut off or malformed is an error, and whatever could be read
+//!   before, after or instead is still reported. Where servers are known to disagree on the reading, the
+//!   error is set and the reading that shows more is taken.
+//! - **Cost is linear.** No recursion, no back-tracking; nesting, nodes, parts and part headers are
+//!   bounded by [`Limits`], arguments by the sink, and what is reported is at most a small multiple
+//!   of the body.
+#![deny(clippy::indexing_slicing)]
+
+mod json;
+mod multipart;
+#[cfg(test)]
+mod tests;
+pub mod urlencoded;
+mod xml;
+
+use std::ops::Range;
+
+use crate::limits::Limits;
+
+pub use multipart::{MultipartFlags, UnmatchedBoundary};
+
+/// Where a processor puts what it finds.
+///
+/// The slices live as long as the call. Each method says whether there is room for more;
+/// [`Room::Full`] means that *this* one was not kept.
+pub trait BodySink {
+    /// One argument (`ARGS_POST`, `ARGS_POST_NAMES`; the last one's name is `MULTIPART_NAME`).
+    fn argument(&mut self, name: &[u8], value: &[u8]) -> Room;
+
+    /// One uploaded file: the form's field (`FILES_NAMES`), the client's name for the file (`FILES`,
+    /// `MULTIPART_FILENAME`), and its content (`FILES_SIZES`, `FILES_COMBINED_SIZE`,
+    /// `FILES_TMP_CONTENT`, `@inspectFile`).
+    fn file(&mut self, field: &[u8], file_name: &[u8], content: &[u8]) -> Room;
+
+    /// A further name (`FILES`) of a file that is, or is about to be, reported with another one: servers
+    /// differ in which of `filename`, a second `filename` and `filename*` they take.
+    fn file_name(&mut self, field: &[u8], file_name: &[u8]) -> Room;
+
+    /// One header line of a part of a multipart body, without its line end and with foldings undone
+    /// (`MULTIPART_PART_HEADERS:part`).
+    fn part_header(&mut self, part: &[u8], line: &[u8]) -> Room;
+
+    /// One text of an XML body (`XML:/*`).
+    fn xml_text(&mut self, text: &[u8]) -> Room;
+
+    /// One attribute value of an XML body (`XML://@*`).
+    fn xml_attribute(&mut self, value: &[u8]) -> Room;
+}
+
+/// Whether a sink took what it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It was kept.
+    Left,
+    /// It was not kept, and nothing more of its kind will be.
+    Full,
+}
+
+/// How a body is read. The names are the values of `REQBODY_PROCESSOR`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Processor {
+    /// `URLENCODED`: a form's arguments.
+    UrlEncoded,
+    /// `MULTIPART`: a form with files.
+    Multipart,
+    /// `JSON`.
+    Json,
+    /// `XML`.
+    Xml,
+    /// `RAW`: not read; rules see `REQUEST_BODY` only.
+    Raw,
+}
+
+impl Processor {
+    /// The processor of a name as rules write it (`ctl:requestBodyProcessor`), in any case.
+    #[must_use]
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        [Self::UrlEncoded, Self::Multipart, Self::Json, Self::Xml, Self::Raw]
+            .into_iter()
+            .find(|processor| processor.name().as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// The value of `REQBODY_PROCESSOR`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::UrlEncoded => "URLENCODED",
+            Self::Multipart => "MULTIPART",
+            Self::Json => "JSON",
+            Self::Xml => "XML",
+            Self::Raw => "RAW",
+        }
+    }
+}
+
+/// The processor that the engine chooses without a rule: the two form types, as in ModSecurity 3
+/// (`Transaction::addRequestHeader`). Rules choose the others with `ctl:requestBodyProcessor`.
+///
+/// `value` is a `Content-Type` header; only its beginning counts, so a malformed parameter cannot keep
+/// a form from being read.
+#[must_use]
+pub fn from_content_type(value: &[u8]) -> Option<Processor> {
+    let value = value.trim_ascii_start();
+    let begins = |media_type: &[u8]| {
+        value.get(..media_type.len()).is_some_and(|start| start.eq_ignore_ascii_case(media_type))
+    };
+    if begins(b"application/x-www-form-urlencoded") {
+        Some(Processor::UrlEncoded)
+    } else if begins(multipart::MEDIA_TYPE) {
+        Some(Processor::Multipart)
+    } else {
+        None
+    }
+}
+
+/// What a processor says about a body, beside what it reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The first thing that was wrong (`REQBODY_ERROR`, `REQBODY_PROCESSOR_ERROR`).
+    pub error: Option<BodyError>,
+    /// A `%` that begins no escape was seen (`URLENCODED_ERROR`).
+    pub invalid_escapes: bool,
+    /// The `MULTIPART_*` variables; all clear for other bodies.
+    pub multipart: MultipartFlags,
+    /// Bytes of the body that are no file's content, for `SecRequestBodyNoFilesLimit`.
+    pub bytes_without_files: usize,
+}
+
+/// An error of a body processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyError {
+    /// What was wrong.
+    pub kind: BodyErrorKind,
+    /// Where: bytes from the start of the body; 0 for an error of the `Content-Type` header.
+    pub offset: usize,
+}
+
+/// What was wrong with a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "`message` says it, in the words that rules and logs see")]
+pub enum BodyErrorKind {
+    ArgumentsFull,
+    JsonDepth,
+    JsonNames,
+    JsonString,
+    JsonSyntax,
+    JsonTrailing,
+    JsonTruncated,
+    MultipartBoundaryCharacters,
+    MultipartBoundaryLength,
+    MultipartBoundaryLine,
+    MultipartBoundaryMalformed,
+    MultipartBoundaryMissing,
+    MultipartBoundaryQuote,
+    MultipartBoundaryRepeated,
+    MultipartDisposition,
+    MultipartDispositionMissing,
+    MultipartDispositionRepeated,
+    MultipartFileNameExtended,
+    MultipartFilesFull,
+    MultipartFinalBoundary,
+    MultipartHeaderColon,
+    MultipartHeaderFolding,
+    MultipartHeaderLength,
+    MultipartHeaderName,
+    MultipartHeaderNul,
+    MultipartHeaderRepeated,
+    MultipartHeaders,
+    MultipartMediaType,
+    MultipartName,
+    MultipartNames,
+    MultipartNoBoundaries,
+    MultipartParts,
+    XmlDepth,
+    XmlEncoding,
+    XmlEntities,
+    XmlNodes,
+    XmlReference,
+    XmlSyntax,
+    XmlTruncated,
+}
+
+impl BodyError {
+    /// The text of `REQBODY_ERROR_MSG` and `REQBODY_PROCESSOR_ERROR_MSG`. It holds no byte of the body.
+    #[must_use]
+    pub fn message(self) -> &'static str {
+        self.kind.message()
+    }
+}
+
+impl BodyErrorKind {
+    /// See [`BodyError::message`]. The beginnings are ModSecurity's, since logs are searched for them.
+    #[must_use]
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::ArgumentsFull => "Request body has more arguments than are kept.",
+            Self::JsonDepth => "JSON parsing error: Parsing depth limit exceeded.",
+            Self::JsonNames => "JSON parsing error: Names are too long for the size of the body.",
+            Self::JsonString => {
+                "JSON parsing error: Invalid escape or control character in a string."
+            }
+            Self::JsonSyntax => "JSON parsing error: Invalid JSON.",
+            Self::JsonTrailing => "JSON parsing error: Data after the end of the document.",
+            Self::JsonTruncated => "JSON parsing error: Premature end of the document.",
+            Self::MultipartBoundaryCharacters => {
+                "Multipart parsing error: Multipart: Invalid boundary in C-T (characters)."
+            }
+            Self::MultipartBoundaryLength => {
+                "Multipart parsing error: Multipart: Invalid boundary in C-T (length)."
+            }
+            Self::MultipartBoundaryLine => "Multipart parsing error: Multipart: Invalid boundary.",
+            Self::MultipartBoundaryMalformed => {
+                "Multipart parsing error: Multipart: Invalid boundary in C-T (malformed)."
+            }
+            Self::MultipartBoundaryMissing => {
+                "Multipart parsing error: Multipart: Boundary not found in C-T."
+            }
+            Self::MultipartBoundaryQuote => {
+                "Multipart parsing error: Multipart: Invalid boundary in C-T (quote)."
+            }
+            Self::MultipartBoundaryRepeated => {
+                "Multipart parsing error: Multipart: Multiple boundary parameters in C-T."
+            }
+            Self::MultipartDisposition => {
+                "Multipart parsing error: Multipart: Invalid Content-Disposition header."
+            }
+            Self::MultipartDispositionMissing => {
+                "Multipart parsing error: Multipart: Part missing Content-Disposition header."
+            }
+            Self::MultipartDispositionRepeated => {
+                "Multipart parsing error: Multipart: Duplicate Content-Disposition parameter."
+            }
+            Self::MultipartFileNameExtended => {
+                "Multipart parsing error: Multipart: filename* without filename."
+            }
+            Self::MultipartFilesFull => {
+                "Multipart parsing error: Multipart: Upload file limit exceeded."
+            }
+            Self::MultipartFinalBoundary => {
+                "Multipart parsing error: Multipart: Final boundary missing."
+            }
+            Self::MultipartHeaderColon => {
+                "Multipart parsing error: Multipart: Invalid part header (colon missing)."
+            }
+            Self::MultipartHeaderFolding => {
+                "Multipart parsing error: Multipart: Invalid part header (folding error)."
+            }
+            Self::MultipartHeaderLength => {
+                "Multipart parsing error: Multipart: Part header line over 4096 bytes long."
+            }
+            Self::MultipartHeaderName => {
+                "Multipart parsing error: Multipart: Invalid part header (contains invalid character)."
+            }
+            Self::MultipartHeaderNul => {
+                "Multipart parsing error: Multipart: Nul byte in part headers."
+            }
+            Self::MultipartHeaderRepeated => {
+                "Multipart parsing error: Multipart: Duplicate part header."
+            }
+            Self::MultipartHeaders => {
+                "Multipart parsing error: Multipart: Too many headers in a part."
+            }
+            Self::MultipartMediaType => "Multipart parsing error: Multipart: Invalid MIME type.",
+            Self::MultipartName => {
+                "Multipart parsing error: Multipart: Content-Disposition header missing name field."
+            }
+            Self::MultipartNames => {
+                "Multipart parsing error: Multipart: Names are too long for the size of the body."
+            }
+            Self::MultipartNoBoundaries => {
+                "Multipart parsing error: Multipart: No boundaries found in payload."
+            }
+            Self::MultipartParts => "Multipart parsing error: Multipart: Too many parts.",
+            Self::XmlDepth => "XML parsing error: XML: Parsing depth limit exceeded.",
+            Self::XmlEncoding => "XML parsing error: XML: Unsupported encoding.",
+            Self::XmlEntities => "XML parsing error: XML: Entity declarations are not accepted.",
+            Self::XmlNodes => "XML parsing error: XML: Too many nodes.",
+            Self::XmlReference => "XML parsing error: XML: Unknown or invalid reference.",
+            Self::XmlSyntax => "XML parsing error: XML: Failed parsing document.",
+            Self::XmlTruncated => "XML parsing error: XML: Premature end of the document.",
+        }
+    }
+}
+
+/// Buffers that processors work in. Keep one per worker: once warm, ordinary bodies allocate nothing.
+///
+/// Between bodies a buffer keeps at most [`BodyScratch::RETAINED_BYTES_MAX`].
+#[derive(Debug, Default)]
+pub struct BodyScratch {
+    /// The name of what is being read.
+    name: Vec<u8>,
+    /// Its value.
+    value: Vec<u8>,
+    /// One line, with foldings undone.
+    line: Vec<u8>,
+    /// `filename`.
+    file_name: Vec<u8>,
+    /// `filename*`.
+    file_name_extended: Vec<u8>,
+    /// A body converted to UTF-8.
+    converted: Vec<u8>,
+    /// Open objects and arrays.
+    containers: Vec<json::Container>,
+    /// Names of open elements, as ranges of the body.
+    elements: Vec<Range<usize>>,
+}
+
+impl BodyScratch {
+    /// Bytes that each buffer may keep between bodies, so that one large upload does not hold its size
+    /// in memory for good.
+    pub const RETAINED_BYTES_MAX: usize = 1024 * 1024;
+
+    /// Gives back what a large body made the buffers grow to.
+    fn shrink(&mut self) {
+        for buffer in [
+            &mut self.name,
+            &mut self.value,
+            &mut self.line,
+            &mut self.file_name,
+            &mut self.file_name_extended,
+            &mut self.converted,
+        ] {
+            if buffer.capacity() > Self::RETAINED_BYTES_MAX {
+                buffer.clear();
+                buffer.shrink_to(Self::RETAINED_BYTES_MAX);
+            }
+        }
+    }
+}
+
+/// Bytes of names that may be reported more than once: four times the body, and this.
+///
+/// JSON paths repeat the keys that they begin with, and part headers come with the name of their
+/// part. Without a bound, a long name over many small things would cost the product of the two.
+const REPEATED_NAME_BYTES_FREE: usize = 1024 * 1024;
+
+/// What is left of the names that may be repeated.
+#[derive(Debug)]
+struct NameBudget(usize);
+
+impl NameBudget {
+    fn of(body: &[u8]) -> Self {
+        Self(body.len().saturating_mul(4).saturating_add(REPEATED_NAME_BYTES_FREE))
+    }
+
+    /// Takes the bytes of a name; false, and nothing taken, if they are more than are left.
+    fn take(&mut self, name: &[u8]) -> bool {
+        let left = self.0.checked_sub(name.len());
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
+}
+
+/// Keeps the first error of a body: later ones are often only its consequences.
+#[derive(Debug, Default)]
+struct FirstError(Option<BodyError>);
+
+impl FirstError {
+    fn set(&mut self, kind: BodyErrorKind, offset: usize) {
+        self.0.get_or_insert(BodyError { kind, offset });
+    }
+}
+
+/// Reads `body` as `processor` says and reports what it holds to `sink`.
+///
+/// `content_type` is the value of the request's header, empty if there is none; only
+/// [`Processor::Multipart`] looks at it. `argument_separator` is `SecArgumentSeparator`'s, for
+/// [`Processor::UrlEncoded`]. An empty body is never an error, as in ModSecurity 3.
+pub fn process(
+    processor: Processor,
+    content_type: &[u8],
+    body: &[u8],
+    limits: &Limits,
+    argument_separator: u8,
+    scratch: &mut BodyScratch,
+    sink: &mut dyn BodySink,
+) -> Outcome {
+    let plain = |error| Outcome { error, bytes_without_files: body.len(), ..Outcome::default() };
+    if body.is_empty() {
+        return plain(None);
+    }
+    let outcome = match processor {
+        Processor::UrlEncoded => urlencoded::parse(body, argument_separator, scratch, sink),
+        Processor::Multipart => multipart::parse(content_type, body, limits, scratch, sink),
+        Processor::Json => plain(json::parse(body, limits.json_depth_max, scratch, sink)),
+        Processor::Xml => plain(xml::parse(body, limits, scratch, sink)),
+        Processor::Raw => plain(None),
+    };
+    scratch.shrink();
+    outcome
+}

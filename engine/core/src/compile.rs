@@ -1,0 +1,399 @@
+//! AST → program, in passes.
+//!
+//! 1. [`load`]: read the inputs, parse them, follow `Include`.
+//! 2. [`collect`](Compiler::collect): apply settings, gather rules with the defaults then in force.
+//! 3. [`updates`]: `SecRuleRemove…` and `SecRuleUpdate…`, on the gathered rules.
+//! 4. [`lower`]: each rule to plain data; names become slots, lanes, sets; [`gates`] that can tell
+//!    cheaply that it cannot match.
+//! 5. [`Compiler::finish`]: order by phase, resolve markers, note what the program needs.
+//!
+//! No pass stops at its first error: all that is wrong is reported together.
+
+mod actions;
+mod gates;
+mod load;
+mod lower;
+mod operators;
+mod targets;
+mod updates;
+
+pub(crate) use actions::SEVERITIES;
+
+use std::collections::HashMap;
+
+use seclang::{Action, Directive, DirectiveKind, LineIndex, Operator, Snippet, Span, Target, Text};
+
+use crate::{
+    error::{BuildError, BuildErrors},
+    id::{LaneId, Phase, RuleIndex, TxSlot},
+    limits::Limits,
+    program::{Program, ScoreSlots},
+    scan::{ByteSet, IndexBuilder},
+    settings::{Settings, Treatment},
+    source::{Input, Source},
+    transform::Transformation,
+};
+
+/// Errors reported of one ruleset; more help nobody.
+const ERRORS_MAX: usize = 100;
+
+/// Members of `TX` that rules can name.
+const TX_SLOTS_MAX: usize = 16_384;
+
+impl Program {
+    /// Compiles a ruleset.
+    ///
+    /// `limits` are those in force where the rules set none.
+    ///
+    /// # Errors
+    /// Everything that is malformed, unknown or not supported, each with file, line and excerpt.
+    pub fn build(
+        inputs: &[Input],
+        source: &dyn Source,
+        limits: Limits,
+    ) -> Result<Self, BuildErrors> {
+        let mut compiler = Compiler::new(source, limits);
+        compiler.load(inputs);
+        compiler.collect();
+        compiler.apply_updates();
+        compiler.finish()
+    }
+}
+
+/// A source text and what is needed to show places in it.
+struct LoadedFile {
+    name: std::sync::Arc<str>,
+    text: String,
+    lines: LineIndex,
+}
+
+/// A rule as gathered, before it is lowered.
+struct Draft {
+    id: u32,
+    phase: Phase,
+    span: Span,
+    /// The draft that starts the chain this one belongs to: itself for a starter.
+    starter: usize,
+    targets: Vec<Target>,
+    operator: Option<Operator>,
+    /// The default actions of its phase, then its own.
+    defaults: Vec<Action>,
+    actions: Vec<Action>,
+    removed: bool,
+}
+
+struct Compiler<'s> {
+    source: &'s dyn Source,
+    files: Vec<LoadedFile>,
+    directives: Vec<Directive>,
+    settings: Settings,
+    limits: Limits,
+    drafts: Vec<Draft>,
+    ids: HashMap<u32, usize>,
+    defaults: [Option<Vec<Action>>; 5],
+    /// Markers by name, with the number of drafts that precede each.
+    markers: Vec<(String, usize)>,
+    tx_names: Vec<Box<str>>,
+    tx_slots: HashMap<String, TxSlot>,
+    lanes: Vec<Box<[Transformation]>>,
+    index: IndexBuilder,
+    sources: Vec<crate::program::Source>,
+    errors: Vec<BuildError>,
+    warnings: Vec<String>,
+    digest: sha1::Sha1,
+}
+
+impl<'s> Compiler<'s> {
+    fn new(source: &'s dyn Source, limits: Limits) -> Self {
+        Self {
+            source,
+            files: Vec::new(),
+            directives: Vec::new(),
+            settings: Settings::default(),
+            limits,
+            drafts: Vec::new(),
+            ids: HashMap::new(),
+            defaults: Default::default(),
+            markers: Vec::new(),
+            tx_names: Vec::new(),
+            tx_slots: HashMap::new(),
+            lanes: vec![Box::default()],
+            index: IndexBuilder::default(),
+            sources: Vec::new(),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+            digest: sha1::Digest::new(),
+        }
+    }
+
+    fn error(&mut self, span: Span, message: &str) {
+        if self.errors.len() >= ERRORS_MAX {
+            return;
+        }
+        let Some(file) = self.files.get(span.source.0 as usize) else { return };
+        let rendered = Snippet::new(&file.name, &file.text, &file.lines, span, message).to_string();
+        let (line, _) = file.lines.line_column(span.start);
+        let order = (span.source.0 as usize, span.start);
+        self.errors.push(BuildError::new(order, rendered, &file.name, line, message));
+    }
+
+    fn warn(&mut self, span: Span, message: &str) {
+        let Some(file) = self.files.get(span.source.0 as usize) else { return };
+        let (line, _) = file.lines.line_column(span.start);
+        self.warnings.push(format!("{}:{line}: {message}", file.name));
+    }
+
+    /// The place in `TX` of the member `name`.
+    fn slot(&mut self, name: &str) -> Result<TxSlot, String> {
+        let name = name.to_ascii_lowercase();
+        if let Some(&slot) = self.tx_slots.get(&name) {
+            return Ok(slot);
+        }
+        if self.tx_names.len() >= TX_SLOTS_MAX {
+            return Err(format!("the rules name more than {TX_SLOTS_MAX} members of TX"));
+        }
+        let slot = TxSlot(u16::try_from(self.tx_names.len()).unwrap_or(u16::MAX));
+        self.tx_names.push(name.clone().into());
+        self.tx_slots.insert(name, slot);
+        Ok(slot)
+    }
+
+    fn lane(&mut self, chain: &[Transformation]) -> LaneId {
+        let known = self.lanes.iter().position(|lane| **lane == *chain);
+        let index = known.unwrap_or_else(|| {
+            self.lanes.push(chain.into());
+            self.lanes.len() - 1
+        });
+        LaneId(u16::try_from(index).unwrap_or(u16::MAX))
+    }
+
+    /// Pass 2: directives in their order.
+    fn collect(&mut self) {
+        let directives = core::mem::take(&mut self.directives);
+        let mut open_chain = None;
+        for directive in &directives {
+            let continues =
+                matches!(directive.kind, DirectiveKind::Rule(_) | DirectiveKind::Action(_));
+            if !continues && let Some(starter) = open_chain.take() {
+                self.broken_chain(starter);
+            }
+            match &directive.kind {
+                DirectiveKind::Rule(rule) => {
+                    open_chain = self.draft(
+                        directive,
+                        open_chain,
+                        &rule.targets,
+                        Some(&rule.operator),
+                        &rule.actions,
+                    );
+                }
+                DirectiveKind::Action(actions) => {
+                    open_chain = self.draft(directive, open_chain, &[], None, actions);
+                }
+                DirectiveKind::DefaultAction(actions) => self.default_action(directive, actions),
+                DirectiveKind::Marker(name) => {
+                    self.markers.push((name.text.clone(), self.drafts.len()));
+                }
+                DirectiveKind::Setting(arguments) => self.setting(directive, arguments),
+                _ => {}
+            }
+        }
+        if let Some(starter) = open_chain {
+            self.broken_chain(starter);
+        }
+        self.directives = directives;
+    }
+
+    fn broken_chain(&mut self, starter: usize) {
+        if let Some(span) = self.drafts.get(starter).map(|draft| draft.span) {
+            self.error(span, "the chain is not finished: a SecRule must follow the last `chain`");
+        }
+    }
+
+    /// Gathers one rule. Returns the starter of the chain that the next rule continues, if any.
+    fn draft(
+        &mut self,
+        directive: &Directive,
+        chain: Option<usize>,
+        targets: &[Target],
+        operator: Option<&Operator>,
+        actions: &[Action],
+    ) -> Option<usize> {
+        let index = self.drafts.len();
+        let starter = chain.unwrap_or(index);
+        let (id, phase) = match self.drafts.get(starter) {
+            Some(starter) => (starter.id, starter.phase),
+            None => (self.rule_id(directive, actions, index), self.rule_phase(actions)),
+        };
+        let defaults = self.defaults.get(phase.index()).cloned().flatten();
+        self.drafts.push(Draft {
+            id,
+            phase,
+            span: directive.span,
+            starter,
+            targets: targets.to_vec(),
+            operator: operator.cloned(),
+            defaults: defaults.unwrap_or_default(),
+            actions: actions.to_vec(),
+            removed: false,
+        });
+        let chained = actions.iter().any(|action| is(action, "chain"));
+        chained.then_some(starter)
+    }
+
+    fn rule_id(&mut self, directive: &Directive, actions: &[Action], index: usize) -> u32 {
+        let Some(action) = actions.iter().find(|action| is(action, "id")) else {
+            self.error(
+                directive.name.span,
+                "the rule has no id; write id:NUMBER among its actions",
+            );
+            return 0;
+        };
+        let id = value_text(action).parse::<u32>().unwrap_or(0);
+        if id == 0 {
+            self.error(action.span, "a rule id is a number from 1 to 4294967295");
+        } else if let Some(first) = self.ids.insert(id, index).and_then(|at| self.drafts.get(at)) {
+            let place = self.place(first.span);
+            self.error(action.span, &format!("rule id {id} is already used at {place}"));
+        }
+        id
+    }
+
+    fn rule_phase(&mut self, actions: &[Action]) -> Phase {
+        let Some(action) = actions.iter().rfind(|action| is(action, "phase")) else {
+            return Phase::RequestBody;
+        };
+        Phase::from_name(value_text(action)).unwrap_or_else(|| {
+            self.error(action.span, "a phase is 1 to 5, request, response or logging");
+            Phase::RequestBody
+        })
+    }
+
+    fn place(&self, span: Span) -> String {
+        match self.files.get(span.source.0 as usize) {
+            Some(file) => format!("{}:{}", file.name, file.lines.line_column(span.start).0),
+            None => String::new(),
+        }
+    }
+
+    fn default_action(&mut self, directive: &Directive, actions: &[Action]) {
+        let phase = self.rule_phase(actions);
+        if !actions.iter().any(actions::is_disruptive) {
+            self.error(
+                directive.span,
+                "SecDefaultAction must say what `block` means: add pass, deny, drop, allow or redirect",
+            );
+        }
+        for action in actions {
+            if ["id", "chain", "skip", "skipafter", "capture", "setvar", "ctl"]
+                .iter()
+                .any(|name| is(action, name))
+            {
+                let message = format!("SecDefaultAction cannot carry {}", action.name.text);
+                self.error(action.span, &message);
+            }
+        }
+        if let Some(slot) = self.defaults.get_mut(phase.index()) {
+            *slot = Some(actions.to_vec());
+        }
+    }
+
+    fn setting(&mut self, directive: &Directive, arguments: &[Text]) {
+        let name = &directive.name;
+        match self.settings.apply(&mut self.limits, &name.text, arguments) {
+            Ok(Treatment::Done) => {}
+            Ok(Treatment::NoEffect(reason)) => {
+                self.warn(name.span, &format!("{} has no effect: {reason}", name.text));
+            }
+            Err((argument, message)) => {
+                let span =
+                    argument.and_then(|at| arguments.get(at)).map_or(name.span, |text| text.span);
+                self.error(span, &message);
+            }
+        }
+    }
+
+    /// Pass 4 and 5.
+    fn finish(mut self) -> Result<Program, BuildErrors> {
+        let scores = self.score_slots();
+        let captures =
+            core::array::from_fn(|group| self.slot(&group.to_string()).unwrap_or(TxSlot(u16::MAX)));
+        let rules = self.lower_rules();
+        let mut phases: [Vec<RuleIndex>; 5] = Default::default();
+        let mut markers = vec![[0; 5]; self.markers.len()];
+        let mut next_marker = 0;
+        for (index, draft) in self.drafts.iter().enumerate() {
+            while self.markers.get(next_marker).is_some_and(|(_, before)| *before <= index) {
+                mark(&mut markers, next_marker, &phases);
+                next_marker += 1;
+            }
+            if draft.starter == index
+                && !draft.removed
+                && let Some(list) = phases.get_mut(draft.phase.index())
+            {
+                list.push(RuleIndex::from_usize(index));
+            }
+        }
+        for marker in next_marker..self.markers.len() {
+            mark(&mut markers, marker, &phases);
+        }
+        if !self.errors.is_empty() {
+            return Err(BuildErrors::new(self.errors));
+        }
+        let mut tx_index: Vec<(Box<str>, TxSlot)> =
+            self.tx_slots.into_iter().map(|(name, slot)| (name.into(), slot)).collect();
+        tx_index.sort_unstable();
+        let [_, body, response_headers, response_body, _] = &phases;
+        Ok(Program {
+            request_body_rules: !body.is_empty(),
+            response_rules: !response_headers.is_empty() || !response_body.is_empty(),
+            response_body_rules: lower::looks_at_response_body(&rules),
+            settings: self.settings,
+            limits: self.limits,
+            rules,
+            phases,
+            markers,
+            triggers: self.lanes.iter().map(|lane| triggers(lane)).collect(),
+            lanes: self.lanes,
+            index: self.index.build(),
+            sources: self.sources,
+            tx_names: self.tx_names,
+            tx_index,
+            captures,
+            scores,
+            warnings: self.warnings,
+            hash: load::hexadecimal(sha1::Digest::finalize(self.digest).as_slice()),
+        })
+    }
+
+    fn score_slots(&mut self) -> ScoreSlots {
+        let mut slot = |name| self.slot(name).unwrap_or(TxSlot(0));
+        ScoreSlots {
+            inbound: slot("blocking_inbound_anomaly_score"),
+            inbound_crs3: slot("anomaly_score"),
+            outbound: slot("blocking_outbound_anomaly_score"),
+            outbound_crs3: slot("outbound_anomaly_score"),
+        }
+    }
+}
+
+fn triggers(lane: &[Transformation]) -> ByteSet {
+    lane.iter().fold(ByteSet::EMPTY, |all, transformation| all.union(transformation.triggers()))
+}
+
+/// A marker stands, in each phase, before the rules that are yet to come.
+fn mark(markers: &mut [[u32; 5]], marker: usize, phases: &[Vec<RuleIndex>; 5]) {
+    if let Some(positions) = markers.get_mut(marker) {
+        for (position, list) in positions.iter_mut().zip(phases) {
+            *position = u32::try_from(list.len()).unwrap_or(u32::MAX);
+        }
+    }
+}
+
+fn is(action: &Action, name: &str) -> bool {
+    action.name.text.eq_ignore_ascii_case(name)
+}
+
+fn value_text(action: &Action) -> &str {
+    action.value.as_ref().map_or("", |value| value.text.trim())
+}

@@ -1,0 +1,359 @@
+//! Actions: name and value → what the rule does.
+//!
+//! Source: ModSecurity v3 reference manual, "Actions".
+
+use seclang::{Action, Target, Text};
+
+use super::{Compiler, is, value_text};
+use crate::{
+    body::Processor,
+    expand::Expression,
+    id::RuleSet,
+    program::{AllowScope, Change, Ctl, Disruptive, Flow, MatchAction, Meta, SetVar, TxKey},
+    settings,
+    transform::Transformation,
+    variable::Variable,
+};
+
+/// Actions of ModSecurity and Coraza that are refused, and why.
+const REFUSED: &[(&str, &str)] = &[
+    ("append", "responses are not changed"),
+    ("deprecatevar", "collections end with their transaction, so nothing in them ages"),
+    ("exec", "the engine starts no programs"),
+    ("expirevar", "collections end with their transaction, so nothing in them expires"),
+    ("pause", "a request is never delayed; use the rate limiter"),
+    ("prepend", "responses are not changed"),
+    ("proxy", "routing is Envoy's"),
+    ("sanitiseArg", "the host redacts its audit records; see its configuration"),
+    ("sanitiseMatched", "the host redacts its audit records; see its configuration"),
+    ("sanitiseMatchedBytes", "the host redacts its audit records; see its configuration"),
+    ("sanitiseRequestHeader", "the host redacts its audit records; see its configuration"),
+    ("sanitiseResponseHeader", "the host redacts its audit records; see its configuration"),
+    ("setenv", "the engine has no environment"),
+    ("setrsc", "write initcol:resource=KEY"),
+    ("setsid", "write initcol:session=KEY"),
+    ("setuid", "write initcol:user=KEY"),
+    ("xmlns", "XPath expressions with namespaces are not supported"),
+];
+
+/// Everything that a rule's actions say.
+#[derive(Debug, Default)]
+pub(super) struct Lowered {
+    pub(super) transformations: Vec<Transformation>,
+    pub(super) multi_match: bool,
+    pub(super) capture: bool,
+    pub(super) on_match: Vec<MatchAction>,
+    pub(super) disruptive: Disruptive,
+    pub(super) flow: Flow,
+    pub(super) log: bool,
+    pub(super) audit_log: bool,
+    pub(super) meta: Meta,
+    status: Option<u16>,
+}
+
+/// Whether an action decides over the transaction.
+pub(super) fn is_disruptive(action: &Action) -> bool {
+    ["allow", "block", "deny", "drop", "pass", "redirect"].iter().any(|name| is(action, name))
+}
+
+impl Compiler<'_> {
+    /// Lowers a rule's actions over the defaults of its phase.
+    pub(super) fn lower_actions(
+        &mut self,
+        defaults: &[Action],
+        own: &[Action],
+        link: bool,
+    ) -> Lowered {
+        let mut lowered = Lowered { log: true, audit_log: true, ..Lowered::default() };
+        for action in defaults {
+            self.lower_action(action, &mut lowered);
+        }
+        let by_default = core::mem::take(&mut lowered.disruptive);
+        let default_status = lowered.status.take();
+        let mut blocks = false;
+        for action in own {
+            if link && is_disruptive(action) && !is(action, "pass") && !is(action, "block") {
+                self.error(
+                    action.span,
+                    "a disruptive action stands in the first rule of a chain only",
+                );
+            }
+            if is(action, "block") {
+                blocks = true;
+                lowered.disruptive = by_default.clone();
+            } else {
+                blocks &= !is_disruptive(action);
+                self.lower_action(action, &mut lowered);
+            }
+        }
+        if !own.iter().any(is_disruptive) && !link {
+            blocks = true;
+            lowered.disruptive = by_default;
+        }
+        let status = lowered.status.or(if blocks { default_status } else { None });
+        with_status(&mut lowered.disruptive, status);
+        lowered
+    }
+
+    fn lower_action(&mut self, action: &Action, into: &mut Lowered) {
+        if let Err(message) = self.action(action, into) {
+            self.error(action.span, &message);
+        }
+    }
+
+    fn action(&mut self, action: &Action, into: &mut Lowered) -> Result<(), String> {
+        let value = value_text(action);
+        match action.name.text.to_ascii_lowercase().as_str() {
+            // Read when the rule was gathered.
+            "id" | "phase" | "chain" | "block" => {}
+            "t" => transformation(value, &mut into.transformations)?,
+            "multimatch" => into.multi_match = true,
+            "capture" => into.capture = true,
+            "log" => (into.log, into.audit_log) = (true, true),
+            "nolog" => (into.log, into.audit_log) = (false, false),
+            "auditlog" => into.audit_log = true,
+            "noauditlog" => into.audit_log = false,
+            "pass" => into.disruptive = Disruptive::Pass,
+            "deny" => into.disruptive = Disruptive::Deny(403),
+            "drop" => into.disruptive = Disruptive::Drop,
+            "redirect" => into.disruptive = Disruptive::Redirect(302, self.expression(value)?),
+            "allow" => into.disruptive = Disruptive::Allow(allow_scope(value)?),
+            "status" => into.status = Some(status(value)?),
+            "skip" => into.flow = Flow::Skip(number(value, "skip", u32::MAX)?),
+            "skipafter" => into.flow = self.skip_after(action),
+            "setvar" => into.on_match.push(MatchAction::SetVar(self.setvar(value)?)),
+            "initcol" => into.on_match.push(self.initcol(action, value)?),
+            "ctl" => into.on_match.push(MatchAction::Ctl(self.ctl(action, value)?)),
+            _ => self.metadata(action, value, &mut into.meta)?,
+        }
+        Ok(())
+    }
+
+    fn metadata(&mut self, action: &Action, value: &str, meta: &mut Meta) -> Result<(), String> {
+        match action.name.text.to_ascii_lowercase().as_str() {
+            "msg" => {
+                meta.msg = Some(self.expression(value)?);
+                meta.msg_text = value.into();
+            }
+            "logdata" => meta.logdata = Some(self.expression(value)?),
+            "tag" => meta.tags.push(value.into()),
+            "severity" => meta.severity = Some(severity(value)?),
+            "rev" => meta.rev = value.into(),
+            "ver" => meta.ver = value.into(),
+            "maturity" => meta.maturity = Some(small_number(value, "maturity")?),
+            "accuracy" => meta.accuracy = Some(small_number(value, "accuracy")?),
+            _ => return Err(unknown(&action.name.text)),
+        }
+        Ok(())
+    }
+
+    fn expression(&mut self, text: &str) -> Result<Expression, String> {
+        Expression::parse(text, &mut |name| self.slot(name))
+    }
+
+    fn skip_after(&mut self, action: &Action) -> Flow {
+        let name = value_text(action);
+        let found = self.markers.iter().position(|(marker, _)| marker == name);
+        match found.and_then(|index| u32::try_from(index).ok()) {
+            Some(index) => Flow::SkipAfter(index),
+            None => {
+                let message =
+                    format!("no SecMarker is named {name}; the rest of the phase will be skipped");
+                self.warn(action.span, &message);
+                Flow::SkipPhase
+            }
+        }
+    }
+
+    /// `setvar:tx.name=value`, `=+n`, `=-n`, `setvar:tx.name` and `setvar:!tx.name`.
+    fn setvar(&mut self, value: &str) -> Result<SetVar, String> {
+        let (unset, rest) = match value.strip_prefix('!') {
+            Some(rest) => (true, rest),
+            None => (false, value),
+        };
+        let (name, assigned) = match rest.split_once('=') {
+            Some((name, assigned)) => (name.trim(), Some(assigned.trim())),
+            None => (rest.trim(), None),
+        };
+        let Some((collection, key)) = name.split_once(['.', ':']) else {
+            return Err(format!("setvar needs a collection and a name, such as tx.{name}"));
+        };
+        let Some(collection) = writable(collection) else {
+            return Err(format!(
+                "setvar cannot change {collection}: write tx, or ip, global, session, user or resource"
+            ));
+        };
+        if key.is_empty() {
+            return Err("setvar needs a name after the dot".to_owned());
+        }
+        let key = match collection {
+            Variable::Tx if !key.contains("%{") => TxKey::Slot(self.slot(key)?),
+            _ => TxKey::Expression(self.expression(key)?),
+        };
+        let change = match (unset, assigned) {
+            (true, None) => Change::Unset,
+            (true, Some(_)) => return Err("setvar:! takes no value".to_owned()),
+            (false, None) => Change::Set(self.expression("1")?),
+            (false, Some(text)) => match text.as_bytes().first() {
+                Some(b'+') => Change::Add(self.expression(text.get(1..).unwrap_or_default())?),
+                Some(b'-') => Change::Subtract(self.expression(text.get(1..).unwrap_or_default())?),
+                _ => Change::Set(self.expression(text)?),
+            },
+        };
+        Ok(SetVar { collection, key, change })
+    }
+
+    /// `initcol:ip=%{REMOTE_ADDR}`.
+    fn initcol(&mut self, action: &Action, value: &str) -> Result<MatchAction, String> {
+        let opened =
+            value.split_once('=').and_then(|(name, key)| Some((writable(name.trim())?, key)));
+        let Some((collection, key)) = opened.filter(|(collection, _)| *collection != Variable::Tx)
+        else {
+            return Err(
+                "initcol opens ip, global, session, user or resource: initcol:ip=KEY".to_owned()
+            );
+        };
+        let key = self.expression(key.trim())?;
+        self.warn(
+            action.span,
+            "the collection is kept for this transaction only: there is no store behind it",
+        );
+        Ok(MatchAction::InitCol(collection, key))
+    }
+
+    fn ctl(&mut self, action: &Action, value: &str) -> Result<Ctl, String> {
+        let Some((name, argument)) = value.split_once('=') else {
+            return Err("ctl needs a setting and a value, such as ctl:ruleEngine=Off".to_owned());
+        };
+        let argument = argument.trim();
+        let span = action.value.as_ref().map_or(action.span, |value| value.span);
+        let text = Text { text: argument.to_owned(), span };
+        let why = |(_, message): (Option<usize>, String)| message;
+        Ok(match name.trim().to_ascii_lowercase().as_str() {
+            "ruleengine" => Ctl::RuleEngine(settings::rule_engine(&text).map_err(why)?),
+            "auditengine" => Ctl::AuditEngine(settings::audit_engine(&text).map_err(why)?),
+            "auditlogparts" => Ctl::AuditLogParts,
+            "requestbodyaccess" => Ctl::RequestBodyAccess(settings::on_off(&text).map_err(why)?),
+            "responsebodyaccess" => Ctl::ResponseBodyAccess(settings::on_off(&text).map_err(why)?),
+            "forcerequestbodyvariable" => {
+                Ctl::ForceRequestBodyVariable(settings::on_off(&text).map_err(why)?)
+            }
+            "requestbodyprocessor" => Ctl::RequestBodyProcessor(processor(argument)?),
+            "requestbodylimit" => Ctl::RequestBodyLimit(size(argument, "requestBodyLimit")?),
+            "responsebodylimit" => Ctl::ResponseBodyLimit(size(argument, "responseBodyLimit")?),
+            "ruleremovebyid" => Ctl::RemoveRules(self.rules_by_ids(argument)?),
+            "ruleremovebytag" => Ctl::RemoveRules(self.rules_by_tag(argument)?),
+            "ruleremovebymsg" => Ctl::RemoveRules(self.rules_by_msg(argument)?),
+            "ruleremovetargetbyid" => self.ctl_target(action, argument, Self::rules_by_ids)?,
+            "ruleremovetargetbytag" => self.ctl_target(action, argument, Self::rules_by_tag)?,
+            "ruleremovetargetbymsg" => self.ctl_target(action, argument, Self::rules_by_msg)?,
+            _ => return Err(format!("there is no ctl:{name}, or it is not supported")),
+        })
+    }
+
+    /// `…=RULES;TARGET`.
+    fn ctl_target(
+        &mut self,
+        action: &Action,
+        argument: &str,
+        rules: fn(&mut Self, &str) -> Result<RuleSet, String>,
+    ) -> Result<Ctl, String> {
+        let Some((which, target)) = argument.rsplit_once(';') else {
+            return Err(
+                "write RULES;TARGET, such as ctl:ruleRemoveTargetById=942100;ARGS:q".to_owned()
+            );
+        };
+        let rules = rules(self, which.trim())?;
+        let targets = seclang::parse_targets(target.trim(), action.span)?;
+        let [target] = targets.as_slice() else {
+            return Err("write one target after the semicolon, such as ARGS:q".to_owned());
+        };
+        let target = Target { exclude: false, ..target.clone() };
+        match self.lower_target(&target) {
+            Some((variable, select)) => Ok(Ctl::RemoveTargets(rules, variable, select)),
+            None => Err("the target is not valid".to_owned()),
+        }
+    }
+}
+
+fn unknown(name: &str) -> String {
+    match REFUSED.iter().find(|(refused, _)| refused.eq_ignore_ascii_case(name)) {
+        Some((_, why)) => format!("the action {name} is refused: {why}"),
+        None => format!("there is no action {name}"),
+    }
+}
+
+fn transformation(name: &str, chain: &mut Vec<Transformation>) -> Result<(), String> {
+    if name.eq_ignore_ascii_case("none") {
+        chain.clear();
+        return Ok(());
+    }
+    let found = Transformation::from_name(name);
+    chain.push(found.ok_or_else(|| format!("there is no transformation {name}"))?);
+    Ok(())
+}
+
+fn with_status(disruptive: &mut Disruptive, status: Option<u16>) {
+    if let (Disruptive::Deny(current) | Disruptive::Redirect(current, _), Some(status)) =
+        (disruptive, status)
+    {
+        *current = status;
+    }
+}
+
+fn allow_scope(value: &str) -> Result<AllowScope, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "" => Ok(AllowScope::All),
+        "phase" => Ok(AllowScope::Phase),
+        "request" => Ok(AllowScope::Request),
+        _ => Err("write allow, allow:phase or allow:request".to_owned()),
+    }
+}
+
+fn number(value: &str, what: &str, max: u32) -> Result<u32, String> {
+    match value.parse::<u32>() {
+        Ok(number) if number <= max => Ok(number),
+        _ => Err(format!("{what} needs a number up to {max}, not `{value}`")),
+    }
+}
+
+fn size(value: &str, what: &str) -> Result<usize, String> {
+    number(value, what, u32::MAX).map(|number| number as usize)
+}
+
+fn small_number(value: &str, what: &str) -> Result<u8, String> {
+    number(value, what, 9).map(|number| u8::try_from(number).unwrap_or(9))
+}
+
+fn status(value: &str) -> Result<u16, String> {
+    match value.parse::<u16>() {
+        Ok(status @ 100..=599) => Ok(status),
+        _ => Err(format!("a status is a number from 100 to 599, not `{value}`")),
+    }
+}
+
+/// The collections that rules can write.
+fn writable(name: &str) -> Option<Variable> {
+    let variable = Variable::from_name(name)?;
+    let persistent = crate::transaction::PERSISTENT.contains(&variable);
+    (persistent || variable == Variable::Tx).then_some(variable)
+}
+
+/// The eight severities of syslog, by name or number.
+fn severity(value: &str) -> Result<u8, String> {
+    let known = SEVERITIES.iter().position(|name| name.eq_ignore_ascii_case(value));
+    let number = known.or_else(|| value.parse::<usize>().ok().filter(|&n| n < SEVERITIES.len()));
+    number.and_then(|number| u8::try_from(number).ok()).ok_or_else(|| {
+        format!("a severity is 0 to 7 or one of {}, not `{value}`", SEVERITIES.join(", "))
+    })
+}
+
+/// Names of the severities, the gravest first.
+pub(crate) const SEVERITIES: [&str; 8] =
+    ["EMERGENCY", "ALERT", "CRITICAL", "ERROR", "WARNING", "NOTICE", "INFO", "DEBUG"];
+
+fn processor(name: &str) -> Result<Processor, String> {
+    Processor::from_name(name.as_bytes()).ok_or_else(|| {
+        format!("a body processor is URLENCODED, MULTIPART, JSON, XML or RAW, not `{name}`")
+    })
+}

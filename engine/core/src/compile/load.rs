@@ -1,0 +1,108 @@
+//! Pass 1: inputs → directives, `Include` followed.
+
+use seclang::{DirectiveKind, LineIndex, SourceId, Text};
+use sha1::Digest;
+
+use super::{Compiler, LoadedFile};
+use crate::{
+    error::BuildError,
+    source::{Input, SourceFile},
+};
+
+/// How deep `Include` may nest; a deeper one is taken for a circle.
+const INCLUDE_DEPTH_MAX: u32 = 16;
+
+/// Files that one ruleset may consist of.
+const FILES_MAX: usize = 4_096;
+
+impl Compiler<'_> {
+    pub(super) fn load(&mut self, inputs: &[Input]) {
+        for input in inputs {
+            match input {
+                Input::File(path) => match self.source.read(path, "") {
+                    Ok(file) => self.load_file(file, 0),
+                    Err(error) => self.file_error(path, &error.to_string()),
+                },
+                Input::Text { name, text } => self.load_text(name, text.clone(), 0),
+            }
+        }
+    }
+
+    /// An error that stands in no line: a file of the host's list that cannot be read.
+    fn file_error(&mut self, path: &str, message: &str) {
+        let order = (self.files.len(), 0);
+        self.errors.push(BuildError::new(order, message.to_owned(), path, 0, message));
+    }
+
+    fn load_file(&mut self, file: SourceFile, depth: u32) {
+        match String::from_utf8(file.bytes) {
+            Ok(text) => self.load_text(&file.name, text, depth),
+            Err(error) => {
+                let valid = error.as_bytes().get(..error.utf8_error().valid_up_to());
+                let line = 1 + valid.unwrap_or_default().iter().filter(|&&b| b == b'\n').count();
+                let message = "the text is not UTF-8; write other bytes as \\xHH in patterns";
+                let rendered = format!("{}:{line}:1: {message}", file.name);
+                let line = u32::try_from(line).unwrap_or(u32::MAX);
+                let order = (self.files.len(), 0);
+                self.errors.push(BuildError::new(order, rendered, &file.name, line, message));
+            }
+        }
+    }
+
+    fn load_text(&mut self, name: &str, text: String, depth: u32) {
+        if self.files.len() >= FILES_MAX {
+            self.file_error(name, &format!("{name}: the ruleset has more than {FILES_MAX} files"));
+            return;
+        }
+        self.digest.update(text.as_bytes());
+        let source = SourceId(u32::try_from(self.files.len()).unwrap_or(u32::MAX));
+        let parse = seclang::parse(source, &text);
+        let lines = LineIndex::new(&text);
+        self.files.push(LoadedFile { name: name.into(), text, lines });
+        for error in parse.errors {
+            self.error(error.span, &error.message);
+        }
+        for directive in parse.directives {
+            if let DirectiveKind::Include { path, optional } = &directive.kind {
+                self.include(name, path, *optional, depth);
+            } else {
+                self.directives.push(directive);
+            }
+        }
+    }
+
+    fn include(&mut self, from: &str, path: &Text, optional: bool, depth: u32) {
+        if depth >= INCLUDE_DEPTH_MAX {
+            self.error(
+                path.span,
+                &format!("Include is nested more than {INCLUDE_DEPTH_MAX} deep; does a file include itself?"),
+            );
+            return;
+        }
+        let paths = match self.source.list(&path.text, from) {
+            Ok(paths) => paths,
+            Err(error) => return self.error(path.span, &error.to_string()),
+        };
+        if paths.is_empty() && !optional {
+            self.error(path.span, "no file matches; write IncludeOptional if that is all right");
+        }
+        for found in paths {
+            match self.source.read(&found, "") {
+                Ok(file) => self.load_file(file, depth + 1),
+                Err(error) => self.error(path.span, &error.to_string()),
+            }
+        }
+    }
+
+    /// A data file that an operator names, read beside the file in which the rule stands.
+    pub(super) fn read_data(&mut self, path: &str, source: SourceId) -> Result<Vec<u8>, String> {
+        let from = self.files.get(source.0 as usize).map_or("", |file| &file.name);
+        let file = self.source.read(path, from).map_err(|error| error.to_string())?;
+        self.digest.update(&file.bytes);
+        Ok(file.bytes)
+    }
+}
+
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

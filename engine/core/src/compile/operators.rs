@@ -1,0 +1,205 @@
+//! Operators: name and argument → compiled operator.
+
+use aho_corasick::AhoCorasick;
+use seclang::{Operator as Written, SourceId};
+
+use super::Compiler;
+use crate::{
+    expand::Expression,
+    operator::{ByteRange, CheckDigit, Comparison, IpSet, Operator, TextTest},
+    pattern::Pattern,
+    scan,
+};
+
+/// Texts that are looked for.
+pub(super) type Texts = Vec<Vec<u8>>;
+
+/// Operators of ModSecurity and Coraza that are refused, and why.
+const REFUSED: &[(&str, &str)] = &[
+    ("fuzzyHash", "fuzzy hashes are not supported"),
+    ("geoLookup", "the engine has no geographical table"),
+    ("gsbLookup", "the engine makes no look-ups"),
+    ("inspectFile", "the engine starts no programs"),
+    ("ipMatchFromDataset", "datasets are not supported; use ipMatchFromFile"),
+    ("pmFromDataset", "datasets are not supported; use pmFromFile"),
+    ("rbl", "the engine makes no look-ups"),
+    ("restpath", "it is not supported; use rx"),
+    ("rsub", "it changes the body, which is not supported"),
+    ("rxGlobal", "it is not supported; use rx"),
+    ("validateDTD", "XML is not validated"),
+    ("validateHash", "it is not supported"),
+    ("validateNid", "it is not supported"),
+    ("validateSchema", "XML is not validated"),
+];
+
+impl Compiler<'_> {
+    /// Lowers an operator, with the texts of which a matching value must hold one, if there are such. An
+    /// error is reported and gives an operator that never matches.
+    pub(super) fn lower_operator(&mut self, written: &Written) -> (Operator, Option<Texts>) {
+        self.operator(written).unwrap_or_else(|message| {
+            let argument_wrong = !written.argument.text.is_empty();
+            let span = if argument_wrong { written.argument.span } else { written.name.span };
+            self.error(span, &message);
+            (Operator::NoMatch, None)
+        })
+    }
+
+    fn operator(&mut self, written: &Written) -> Result<(Operator, Option<Texts>), String> {
+        let argument = written.argument.text.as_str();
+        let source = written.span.source;
+        let lower = written.name.text.to_ascii_lowercase();
+        let operator = match lower.as_str() {
+            "rx" => {
+                let texts = Pattern::required_texts(argument);
+                return Ok((Operator::Rx(self.rx(written, argument)?), texts));
+            }
+            "pm" => return phrases(&words(argument)?),
+            "pmf" | "pmfromfile" => return phrases(&self.phrases_from_files(argument, source)?),
+            "eq" => Operator::Number(Comparison::Eq, self.parameter(argument)?),
+            "ge" => Operator::Number(Comparison::Ge, self.parameter(argument)?),
+            "gt" => Operator::Number(Comparison::Gt, self.parameter(argument)?),
+            "le" => Operator::Number(Comparison::Le, self.parameter(argument)?),
+            "lt" => Operator::Number(Comparison::Lt, self.parameter(argument)?),
+            "beginswith" => Operator::Text(TextTest::BeginsWith, self.parameter(argument)?),
+            "contains" | "strmatch" => {
+                Operator::Text(TextTest::Contains, self.parameter(argument)?)
+            }
+            "containsword" => Operator::Text(TextTest::ContainsWord, self.parameter(argument)?),
+            "endswith" => Operator::Text(TextTest::EndsWith, self.parameter(argument)?),
+            "streq" => Operator::Text(TextTest::Streq, self.parameter(argument)?),
+            "within" => Operator::Text(TextTest::Within, self.parameter(argument)?),
+            "ipmatch" => Operator::IpMatch(IpSet::parse(argument)?),
+            "ipmatchf" | "ipmatchfromfile" => Operator::IpMatch(self.addresses(argument, source)?),
+            "validatebyterange" => Operator::ValidateByteRange(ByteRange::parse(argument)?),
+            "validateurlencoding" => Operator::ValidateUrlEncoding,
+            "validateutf8encoding" => Operator::ValidateUtf8Encoding,
+            "detectsqli" => Operator::DetectSqli,
+            "detectxss" => Operator::DetectXss,
+            "verifycc" => Operator::Verify(CheckDigit::CreditCard, pattern(argument)?),
+            "verifycpf" => Operator::Verify(CheckDigit::Cpf, pattern(argument)?),
+            "verifyssn" => Operator::Verify(CheckDigit::Ssn, pattern(argument)?),
+            "verifysvnr" => Operator::Verify(CheckDigit::Svnr, pattern(argument)?),
+            "unconditionalmatch" => Operator::UnconditionalMatch,
+            "nomatch" => Operator::NoMatch,
+            _ => return Err(unknown(&written.name.text)),
+        };
+        Ok((operator, None))
+    }
+
+    fn rx(&mut self, written: &Written, argument: &str) -> Result<Pattern, String> {
+        let pattern = pattern(argument)?.with_steps_max(self.limits.backtrack_steps_max);
+        if pattern.backtracks() {
+            self.warn(
+                written.span,
+                "the pattern needs back-tracking (look-around, back-references or possessive \
+                 repetition); it is matched under a limit of steps",
+            );
+        }
+        Ok(pattern)
+    }
+
+    fn parameter(&mut self, argument: &str) -> Result<Expression, String> {
+        Expression::parse(argument, &mut |name| self.slot(name))
+    }
+
+    fn phrases_from_files(&mut self, names: &str, source: SourceId) -> Result<Texts, String> {
+        let mut list = Vec::new();
+        for name in names.split_ascii_whitespace() {
+            let bytes = self.read_data(name, source)?;
+            list.extend(data_lines(&bytes).map(<[u8]>::to_vec));
+        }
+        if list.is_empty() {
+            return Err("the file holds no phrase".to_owned());
+        }
+        Ok(list)
+    }
+
+    fn addresses(&mut self, names: &str, source: SourceId) -> Result<IpSet, String> {
+        let mut list = Vec::new();
+        for name in names.split_ascii_whitespace() {
+            let bytes = self.read_data(name, source)?;
+            for line in data_lines(&bytes) {
+                list.push(String::from_utf8_lossy(line).into_owned());
+            }
+        }
+        IpSet::parse(&list.join(","))
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let refused = REFUSED.iter().find(|(refused, _)| refused.eq_ignore_ascii_case(name));
+    match refused {
+        Some((_, why)) => format!("@{name} is refused: {why}"),
+        None => format!("there is no operator @{name}"),
+    }
+}
+
+fn pattern(argument: &str) -> Result<Pattern, String> {
+    if argument.contains("%{") {
+        return Err("macros in patterns are not supported: patterns are compiled once; use @within, @contains or @streq".to_owned());
+    }
+    Pattern::new(argument)
+}
+
+/// Lines of a data file without comments, surrounding white space and blank lines.
+fn data_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes
+        .split(|&byte| byte == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .filter(|line| !line.is_empty() && !line.starts_with(b"#"))
+}
+
+/// `@pm`: a value that matches holds one of the phrases, so it holds a part of one.
+fn phrases(list: &[Vec<u8>]) -> Result<(Operator, Option<Texts>), String> {
+    if list.is_empty() {
+        return Err("there is no phrase to look for".to_owned());
+    }
+    let automaton = AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .build(list)
+        .map_err(|error| format!("the phrases do not compile: {error}"))?;
+    let texts = list.iter().map(|phrase| scan::window(&phrase.to_ascii_lowercase()).to_vec());
+    Ok((Operator::Pm(automaton), Some(texts.collect())))
+}
+
+/// The phrases of `@pm`: separated by white space, with `|41 42|` for bytes in hexadecimal.
+fn words(argument: &str) -> Result<Vec<Vec<u8>>, String> {
+    let mut list = Vec::new();
+    let mut word = Vec::new();
+    let mut rest = argument.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        match byte {
+            b'|' if hexadecimal_block(tail).is_some() => {
+                let (bytes, after) = hexadecimal_block(tail).unwrap_or_default();
+                word.extend(bytes);
+                rest = after;
+            }
+            _ if byte.is_ascii_whitespace() => {
+                if !word.is_empty() {
+                    list.push(core::mem::take(&mut word));
+                }
+            }
+            _ => word.push(byte),
+        }
+    }
+    if !word.is_empty() {
+        list.push(word);
+    }
+    if list.is_empty() {
+        return Err("@pm needs at least one phrase".to_owned());
+    }
+    Ok(list)
+}
+
+/// `41 42|…` → the bytes and what follows the closing bar.
+fn hexadecimal_block(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let end = text.iter().position(|&byte| byte == b'|')?;
+    let inner = core::str::from_utf8(text.get(..end)?).ok()?;
+    let bytes: Option<Vec<u8>> = inner
+        .split_ascii_whitespace()
+        .map(|pair| (pair.len() == 2).then(|| u8::from_str_radix(pair, 16).ok()).flatten())
+        .collect();
+    let bytes = bytes.filter(|bytes| !bytes.is_empty())?;
+    Some((bytes, text.get(end + 1..)?))
+}

@@ -1,0 +1,86 @@
+//! Targets: what was written → which values.
+
+use seclang::{Selector, Target as Written};
+
+use super::Compiler;
+use crate::{
+    pattern::Pattern,
+    program::{Select, Target},
+    variable::{Kind, Variable},
+};
+
+impl Compiler<'_> {
+    /// Lowers a rule's targets; exclusions become exceptions of the targets they concern.
+    pub(super) fn lower_targets(&mut self, written: &[Written]) -> Vec<Target> {
+        let mut targets: Vec<Target> = Vec::new();
+        let mut exclusions = Vec::new();
+        for target in written {
+            let Some((variable, select)) = self.lower_target(target) else { continue };
+            if target.exclude {
+                exclusions.push((variable, select));
+            } else {
+                targets.push(Target { variable, select, count: target.count, except: Vec::new() });
+            }
+        }
+        for (variable, select) in exclusions {
+            except(&mut targets, variable, &select);
+        }
+        targets
+    }
+
+    /// The variable and members that a target means; an error is reported and gives `None`.
+    pub(super) fn lower_target(&mut self, target: &Written) -> Option<(Variable, Select)> {
+        let name = &target.variable.text;
+        let Some(variable) = Variable::from_name(name) else {
+            let why = Variable::refusal(name).unwrap_or("there is no such variable");
+            self.error(target.variable.span, &format!("{name}: {why}"));
+            return None;
+        };
+        let select = match (&target.selector, variable) {
+            (Some(Selector::Key(key)), Variable::Xml) => xpath(&key.text),
+            (_, Variable::Xml) => Err("XML needs an expression: XML:/* or XML://@*".to_owned()),
+            (None, _) => Ok(Select::All),
+            (Some(_), _) if variable.kind() == Kind::Scalar => {
+                Err(format!("{name} has one value; remove what follows the colon"))
+            }
+            (Some(Selector::Key(key)), Variable::Tx) => self.slot(&key.text).map(Select::Slot),
+            (Some(Selector::Key(key)), _) => {
+                Ok(Select::Key(key.text.to_ascii_lowercase().into_bytes().into()))
+            }
+            (Some(Selector::Pattern(pattern)), _) => name_pattern(&pattern.text),
+        };
+        select.map_err(|why| self.error(target.span, &why)).ok().map(|select| (variable, select))
+    }
+}
+
+/// Names of members are compared without regard to case, and so are patterns for them.
+fn name_pattern(pattern: &str) -> Result<Select, String> {
+    Pattern::new(&format!("(?i){pattern}")).map(Select::Pattern)
+}
+
+fn xpath(expression: &str) -> Result<Select, String> {
+    match expression {
+        "/*" | "//*" => Ok(Select::XmlText),
+        "//@*" => Ok(Select::XmlAttributes),
+        _ => Err(format!(
+            "the XPath expression {expression} is not supported: write XML:/* for all text or XML://@* for all attributes"
+        )),
+    }
+}
+
+/// Takes members away from the targets that look at them.
+pub(super) fn except(targets: &mut Vec<Target>, variable: Variable, select: &Select) {
+    match select {
+        Select::All => targets.retain(|target| target.variable != variable),
+        Select::XmlText | Select::XmlAttributes => {
+            let same =
+                |other: &Select| core::mem::discriminant(other) == core::mem::discriminant(select);
+            targets.retain(|target| target.variable != variable || !same(&target.select));
+        }
+        _ => {
+            for target in targets.iter_mut().filter(|target| target.variable == variable) {
+                target.except.push(select.clone());
+            }
+        }
+    }
+}

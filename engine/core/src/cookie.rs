@@ -1,0 +1,56 @@
+//! The `Cookie` header: names and values for `REQUEST_COOKIES` and `REQUEST_COOKIES_NAMES`.
+
+/// The cookies of one `Cookie` header, in order, as slices of it.
+///
+/// The rules are those of ModSecurity 3 (`Transaction::addRequestHeader`): pairs end at `;`, white
+/// space before a name is dropped, the name ends at the first `=`, a pair without `=` is a name with
+/// an empty value, and a pair without a name is skipped. Nothing is percent-decoded and quotes stay:
+/// servers differ in both, so rules undo them with transformations.
+///
+/// How many cookies are kept is the caller's choice ([`crate::limits::Limits::cookies_max`]); the
+/// iterator itself holds no memory.
+pub(crate) fn pairs(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    header.split(|&byte| byte == b';').filter_map(|pair| {
+        let mut halves = pair.splitn(2, |&byte| byte == b'=');
+        let name = trim_start(halves.next().unwrap_or_default());
+        let value = halves.next().unwrap_or_default();
+        (!name.is_empty()).then_some((name, value))
+    })
+}
+
+/// Drops the white space of C's `isspace`, which has the vertical tab that Rust's has not.
+fn trim_start(name: &[u8]) -> &[u8] {
+    let is_name = |byte: &u8| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c);
+    let start = name.iter().position(is_name).unwrap_or(name.len());
+    name.get(start..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pairs;
+
+    #[track_caller]
+    fn check(header: &str, expected: &str) {
+        let found: Vec<String> = pairs(header.as_bytes())
+            .map(|(name, value)| format!("{}={}", name.escape_ascii(), value.escape_ascii()))
+            .collect();
+        assert_eq!(found.join("|"), expected, "of {header:?}");
+    }
+
+    #[test]
+    fn cookies_are_split_as_modsecurity_does() {
+        check("a=1; b=2", "a=1|b=2");
+        check("a=1;b=2;", "a=1|b=2");
+        check("a", "a=");
+        check("a=", "a=");
+        check("a=b=c", "a=b=c");
+        check("  a=1;\t\r\n\u{b}b=2", "a=1|b=2");
+        check("a =1; b= 2 ", "a =1|b= 2 ");
+        check("a='x; y'", r"a=\'x|y\'=");
+        check("a=%41+b", "a=%41+b");
+        check("=1; =; ;;   ", "");
+        check("", "");
+        check("a=1; a=2", "a=1|a=2");
+        check("a=\0x", "a=\\x00x");
+    }
+}

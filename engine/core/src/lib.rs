@@ -1,0 +1,52 @@
+//! The SecLang engine: syntax tree → program → transaction → verdict.
+//!
+//! ```
+//! use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+//! use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, Start, Transaction, Verdict};
+//!
+//! let rules = Input::Text {
+//!     name: "example.conf".into(),
+//!     text: r#"SecRuleEngine On
+//!              SecRule ARGS "@rx (?i)union\s+select" "id:1,phase:2,deny,t:urlDecodeUni""#.into(),
+//! };
+//! let program = Program::build(&[rules], &NoFiles, Limits::default()).expect("the rules compile");
+//! let mut transaction = Transaction::new(Arc::new(program));
+//! let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+//! transaction.start(&Start { unique_id: "1", time: Duration::ZERO, client: endpoint, server: endpoint });
+//! transaction.request_line(b"GET", b"/?q=1+UNION+SELECT+2", b"HTTP/1.1");
+//! transaction.evaluate_request_headers();
+//! assert!(matches!(transaction.evaluate_request_body(), Verdict::Deny(_)));
+//! ```
+//!
+//! Invariants: no I/O, no clock, no environment, no logging; a [`Program`] is immutable and shared;
+//! whatever the bytes of a request, evaluation does not panic and its time and memory are bounded by
+//! [`Limits`]; the verdict does not depend on how a body was chunked.
+
+pub mod body;
+mod compile;
+mod cookie;
+mod error;
+mod expand;
+mod id;
+mod limits;
+mod operator;
+mod pattern;
+mod program;
+mod scan;
+mod settings;
+mod source;
+mod store;
+mod transaction;
+pub mod transform;
+mod variable;
+mod verdict;
+
+pub use error::{BuildError, BuildErrors};
+pub use id::{Phase, RuleId};
+pub use limits::Limits;
+pub use program::{AuditEngine, Program, RuleEngine};
+pub use settings::LimitAction;
+pub use source::{Input, NoFiles, Source, SourceError, SourceFile};
+pub use transaction::{BodyRoom, Endpoint, Flags, Match, MatchedRule, Scores, Start, Transaction};
+pub use variable::{Kind, Variable};
+pub use verdict::{Refusal, Verdict};

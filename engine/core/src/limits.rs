@@ -1,0 +1,78 @@
+//! The limits of one transaction, in one place.
+//!
+//! Everything a request can make grow is bounded by a field of [`Limits`]. What happens at a limit is
+//! said at the field; every limit that is hit can be seen by rules (through a variable) or in the
+//! transaction's [`crate::Flags`].
+
+/// The limits of one transaction. Sizes are bytes, the rest are counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Request body bytes inspected. `SecRequestBodyLimit` sets it; `SecRequestBodyLimitAction` says
+    /// whether a longer body is refused with 413 or inspected up to here.
+    pub request_body_bytes_max: usize,
+    /// Request body bytes inspected, not counting files. `SecRequestBodyNoFilesLimit` sets it.
+    pub request_body_no_files_bytes_max: usize,
+    /// Response body bytes inspected. `SecResponseBodyLimit` sets it.
+    pub response_body_bytes_max: usize,
+    /// Arguments kept of each of query string and body. `SecArgumentsLimit` sets it. Further ones
+    /// are not kept: in a body they set `REQBODY_ERROR`, in a query string the request is refused with
+    /// status 400 (where rules may block); the flag `arguments_dropped` is set for both.
+    pub arguments_max: usize,
+    /// Nesting accepted in a JSON body. `SecRequestBodyJsonDepthLimit` sets it. A deeper body is an
+    /// error of the body processor.
+    pub json_depth_max: usize,
+    /// Nesting accepted in an XML body. A deeper body is an error of the body processor.
+    pub xml_depth_max: usize,
+    /// Text nodes and attributes kept of an XML body. A larger one is an error of the body processor.
+    pub xml_nodes_max: usize,
+    /// Headers kept of a request and of a response. Further ones are dropped and flagged, and such a
+    /// request is refused with status 431.
+    pub headers_max: usize,
+    /// Cookies kept. Further ones are dropped and flagged, and the request is refused with status 431.
+    pub cookies_max: usize,
+    /// Parts accepted in a multipart body. More are an error of the body processor.
+    pub multipart_parts_max: usize,
+    /// Header lines accepted in one part of a multipart body. More are an error of the body processor.
+    pub multipart_part_headers_max: usize,
+    /// Bytes a chain of transformations may grow a value to; the rest is cut off.
+    pub transform_bytes_max: usize,
+    /// Bytes a macro may expand to; the rest is cut off.
+    pub expansion_bytes_max: usize,
+    /// Members of `TX` that rules may create beyond those named in the rules. Further ones are
+    /// dropped and flagged.
+    pub tx_members_max: usize,
+    /// Matches recorded for one rule, and bytes recorded of each value, for logs.
+    pub matches_per_rule_max: usize,
+    /// Bytes recorded of a matched value, for logs.
+    pub match_value_bytes_max: usize,
+    /// Rules recorded as matched in one transaction.
+    pub matched_rules_max: usize,
+    /// Steps that one evaluation of a pattern with look-around may take (patterns without it take
+    /// linear time and need no limit).
+    pub backtrack_steps_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            request_body_bytes_max: 13_107_200,
+            request_body_no_files_bytes_max: 1_048_576,
+            response_body_bytes_max: 524_288,
+            arguments_max: 1_000,
+            json_depth_max: 128,
+            xml_depth_max: 256,
+            xml_nodes_max: 20_000,
+            headers_max: 256,
+            cookies_max: 256,
+            multipart_parts_max: 1_024,
+            multipart_part_headers_max: 32,
+            transform_bytes_max: 33_554_432,
+            expansion_bytes_max: 65_536,
+            tx_members_max: 4_096,
+            matches_per_rule_max: 16,
+            match_value_bytes_max: 1_024,
+            matched_rules_max: 512,
+            backtrack_steps_max: 100_000,
+        }
+    }
+}

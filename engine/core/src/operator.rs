@@ -1,0 +1,258 @@
+//! The operators of SecLang: a closed set, compiled once and evaluated on bytes.
+//!
+//! Source: ModSecurity v3 reference manual, "Operators".
+
+mod byte_range;
+mod check_digit;
+mod ip_match;
+mod sqli;
+mod url_encoding;
+mod utf8_encoding;
+mod xss;
+
+use aho_corasick::AhoCorasick;
+use memchr::memmem;
+
+use crate::{expand::Expression, pattern::Pattern};
+pub(crate) use byte_range::ByteRange;
+pub(crate) use ip_match::IpSet;
+
+/// How numbers are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Eq,
+    Ge,
+    Gt,
+    Le,
+    Lt,
+}
+
+impl Comparison {
+    pub(crate) const fn holds(self, left: i64, right: i64) -> bool {
+        match self {
+            Self::Eq => left == right,
+            Self::Ge => left >= right,
+            Self::Gt => left > right,
+            Self::Le => left <= right,
+            Self::Lt => left < right,
+        }
+    }
+}
+
+/// How texts are compared with a parameter that may hold macros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextTest {
+    BeginsWith,
+    Contains,
+    ContainsWord,
+    EndsWith,
+    Streq,
+    Within,
+}
+
+impl TextTest {
+    fn holds(self, value: &[u8], parameter: &[u8]) -> bool {
+        match self {
+            Self::BeginsWith => value.starts_with(parameter),
+            Self::Contains => memmem::find(value, parameter).is_some(),
+            Self::ContainsWord => contains_word(value, parameter),
+            Self::EndsWith => value.ends_with(parameter),
+            Self::Streq => value == parameter,
+            Self::Within => memmem::find(parameter, value).is_some(),
+        }
+    }
+}
+
+/// Which check digits a number found by a pattern must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CheckDigit {
+    CreditCard,
+    Cpf,
+    Ssn,
+    Svnr,
+}
+
+/// A compiled operator.
+#[derive(Clone, Debug)]
+pub(crate) enum Operator {
+    /// `@rx`.
+    Rx(Pattern),
+    /// `@pm`, `@pmFromFile`.
+    Pm(AhoCorasick),
+    /// `@eq`, `@ge`, …
+    Number(Comparison, Expression),
+    /// `@streq`, `@contains`, …
+    Text(TextTest, Expression),
+    /// `@ipMatch`, `@ipMatchFromFile`.
+    IpMatch(IpSet),
+    /// `@validateByteRange`.
+    ValidateByteRange(ByteRange),
+    /// `@validateUrlEncoding`.
+    ValidateUrlEncoding,
+    /// `@validateUtf8Encoding`.
+    ValidateUtf8Encoding,
+    /// `@detectSQLi`.
+    DetectSqli,
+    /// `@detectXSS`.
+    DetectXss,
+    /// `@verifyCC` and its like.
+    Verify(CheckDigit, Pattern),
+    /// `@unconditionalMatch`.
+    UnconditionalMatch,
+    /// `@noMatch`.
+    NoMatch,
+}
+
+/// Captured text: up to ten ranges of the value, or a text of the operator's own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Capture {
+    /// Ranges of the value, the whole match first.
+    pub(crate) groups: [Option<(usize, usize)>; Self::GROUPS],
+    /// Text for `TX:0` that is not part of the value (a fingerprint).
+    pub(crate) text: Vec<u8>,
+    /// Whether the operator reached its limit of steps. It then counts as not having matched.
+    pub(crate) gave_up: bool,
+}
+
+impl Capture {
+    /// `TX:0` to `TX:9`.
+    pub(crate) const GROUPS: usize = 10;
+
+    pub(crate) fn clear(&mut self) {
+        self.groups = [None; Self::GROUPS];
+        self.text.clear();
+        self.gave_up = false;
+    }
+}
+
+impl Operator {
+    /// The parameter that must be expanded before [`Self::matches`] is called.
+    pub(crate) const fn parameter(&self) -> Option<&Expression> {
+        match self {
+            Self::Number(_, parameter) | Self::Text(_, parameter) => Some(parameter),
+            _ => None,
+        }
+    }
+
+    /// Whether the operator holds for `value`, negation left to the caller.
+    ///
+    /// `parameter` is the expansion of [`Self::parameter`]. `capture` is cleared; it is filled on a match
+    /// when `capturing`.
+    pub(crate) fn matches(
+        &self,
+        value: &[u8],
+        parameter: &[u8],
+        capturing: bool,
+        capture: &mut Capture,
+    ) -> bool {
+        capture.clear();
+        if let Self::Rx(pattern) = self {
+            // Most values do not match: the groups are looked for only where one does.
+            let matched = pattern.try_is_match(value);
+            capture.gave_up = matched.is_err();
+            return matched == Ok(true)
+                && (!capturing || pattern.captures(value, &mut capture.groups));
+        }
+        self.matches_simple(value, parameter, capturing.then_some(capture))
+    }
+
+    fn matches_simple(
+        &self,
+        value: &[u8],
+        parameter: &[u8],
+        capture: Option<&mut Capture>,
+    ) -> bool {
+        match self {
+            Self::Rx(pattern) => pattern.is_match(value),
+            Self::Pm(phrases) => find_phrase(phrases, value, capture),
+            Self::Number(comparison, _) => {
+                comparison.holds(leading_integer(value), leading_integer(parameter))
+            }
+            Self::Text(test, _) => test.holds(value, parameter),
+            Self::IpMatch(set) => set.contains(value),
+            Self::ValidateByteRange(range) => range.first_outside(value).is_some(),
+            Self::ValidateUrlEncoding => url_encoding::invalid(value),
+            Self::ValidateUtf8Encoding => utf8_encoding::invalid(value),
+            Self::DetectSqli => match (sqli::detect(value), capture) {
+                (None, _) => false,
+                (Some(_), None) => true,
+                (Some(fingerprint), Some(capture)) => {
+                    capture.text.extend_from_slice(fingerprint.as_bytes());
+                    true
+                }
+            },
+            Self::DetectXss => whole_value(xss::detect(value), value, capture),
+            Self::Verify(check, pattern) => verify(*check, pattern, value, capture),
+            Self::UnconditionalMatch => true,
+            Self::NoMatch => false,
+        }
+    }
+}
+
+fn whole_value(matched: bool, value: &[u8], capture: Option<&mut Capture>) -> bool {
+    if let (true, Some(capture)) = (matched, capture) {
+        capture.groups[0] = Some((0, value.len()));
+    }
+    matched
+}
+
+fn find_phrase(phrases: &AhoCorasick, value: &[u8], capture: Option<&mut Capture>) -> bool {
+    let found = phrases.find(value);
+    if let (Some(found), Some(capture)) = (found, capture) {
+        capture.groups[0] = Some((found.start(), found.end()));
+    }
+    found.is_some()
+}
+
+fn verify(
+    check: CheckDigit,
+    pattern: &Pattern,
+    value: &[u8],
+    mut capture: Option<&mut Capture>,
+) -> bool {
+    let mut from = 0;
+    while let Some((start, end)) = pattern.find_at(value, from) {
+        let number = value.get(start..end).unwrap_or_default();
+        let valid = match check {
+            CheckDigit::CreditCard => check_digit::luhn(number),
+            CheckDigit::Cpf => check_digit::cpf(number),
+            CheckDigit::Ssn => check_digit::ssn(number),
+            CheckDigit::Svnr => check_digit::svnr(number),
+        };
+        if valid {
+            if let Some(capture) = capture.as_deref_mut() {
+                capture.groups[0] = Some((start, end));
+            }
+            return true;
+        }
+        from = end.max(start + 1);
+    }
+    false
+}
+
+/// The number at the start of a text as C's `atoi` reads it, 0 when there is none; saturating.
+pub(crate) fn leading_integer(text: &[u8]) -> i64 {
+    let text = text.trim_ascii_start();
+    let (negative, digits) = match text.split_first() {
+        Some((b'-', rest)) => (true, rest),
+        Some((b'+', rest)) => (false, rest),
+        _ => (false, text),
+    };
+    let value =
+        digits.iter().take_while(|byte| byte.is_ascii_digit()).fold(0i64, |value, &digit| {
+            value.saturating_mul(10).saturating_add(i64::from(digit - b'0'))
+        });
+    if negative { -value } else { value }
+}
+
+/// Whether `word` occurs in `value` with no letter, digit or underscore beside it.
+fn contains_word(value: &[u8], word: &[u8]) -> bool {
+    let is_word = |byte: Option<&u8>| byte.is_some_and(|&b| b.is_ascii_alphanumeric() || b == b'_');
+    if word.is_empty() {
+        return true;
+    }
+    memmem::find_iter(value, word).any(|start| {
+        let before = start.checked_sub(1).and_then(|at| value.get(at));
+        !is_word(before) && !is_word(value.get(start + word.len()))
+    })
+}

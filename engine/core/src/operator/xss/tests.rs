@@ -1,0 +1,149 @@
+//! Values that run script somewhere, and their harmless neighbours.
+
+use super::detect;
+
+#[track_caller]
+fn check(value: impl AsRef<[u8]>, runs_script: bool) {
+    let value = value.as_ref();
+    assert_eq!(detect(value), runs_script, "{}", value.escape_ascii());
+}
+
+#[test]
+fn tags() {
+    check("<script>alert(1)</script>", true);
+    check("<SCRIPT", true);
+    check(b"<s\0cript>", true);
+    check("</script>", false);
+    check("</script x", true);
+    check("<svg/onload=alert(1)>", true);
+    check(b"<s\0vg>", false);
+    check("<xsl:x>", true);
+    check("<xml>", true);
+    check("<b>", false);
+    check("<<script>", true);
+    check("</ ><script>", true);
+    check("</><script>", true);
+    check("a < b > c", false);
+    check("<!doctype>", true);
+}
+
+#[test]
+fn attributes() {
+    check("onload=1", true);
+    check("ONLOAD[=!%", true);
+    check("oncut=1", true);
+    check("onwebkitplaybacktargetavailabilitychanged=1", true);
+    check("onload", false);
+    check("online=1", false);
+    check("one=1", false);
+    check("xmlnsx=1", true);
+    check(b"xmlns\0x=hp", false);
+    check("xlink:href=1", true);
+    check("style=1", true);
+    check(b"style\0=1", true);
+    check("datasrc=1", true);
+    check("<b //// onload=1>", true);
+    check(b"<b \xff onload=1>", false);
+    check("<a attributename=onload>", true);
+    check("<a attributename=x>", false);
+}
+
+#[test]
+fn places() {
+    check("' style=1", true);
+    check("\" style=1", true);
+    check("` style=1", true);
+    check("x=1 src='vbscript:'", true);
+}
+
+#[test]
+fn urls() {
+    check("<a href=x>", false);
+    check("<a href=javascript:1>", true);
+    check("<a href=\"  java&#x73;cript:1\">", true);
+    check("<a href='&#106&#97;va'>", true);
+    check("<a href=&#x16a;ava>", false);
+    check("<a href=\"data:x\">", true);
+    check("<a href=view-source:x>", true);
+    check("<a href=dat>", false);
+    check("folder=java", true);
+    check(b"\xfffoo href=java", false);
+}
+
+#[test]
+fn comments() {
+    check("<!-- x -->", false);
+    check("<!-- `x -->", true);
+    check("<!--[if x]-->", true);
+    check("<!-- x --!><script>", true);
+    check(b"<!-- x -\0-><script>", true);
+    check("<!-- x -!><script>", true);
+    check("<?xml x>", true);
+    check("<?import x>", true);
+    check("<!ENTITY x>", true);
+    check("<% ` %>", true);
+    check("<![CDATA[<script>]]>", false);
+    check("<![CDATA[x]]><script>", true);
+}
+
+#[test]
+fn harmless() {
+    check("", false);
+    check("hello", false);
+    check("1 < 2 and 3 > 2", false);
+}
+
+/// Every input has an answer: pieces of HTML in random order, cut anywhere.
+#[test]
+fn is_total() {
+    const PIECES: &[&[u8]] = &[
+        b"<",
+        b">",
+        b"</",
+        b"/",
+        b"<!",
+        b"<!--",
+        b"-->",
+        b"-",
+        b"!",
+        b"<?",
+        b"<%",
+        b"%>",
+        b"<![CDATA[",
+        b"]]>",
+        b"<a ",
+        b"<b",
+        b"\0",
+        b"=",
+        b"'",
+        b"\"",
+        b"`",
+        b" ",
+        b"\n",
+        b"\xff",
+        b"href=",
+        b"on",
+        b"onx=",
+        b"attributename=",
+        b"&#",
+        b"&#x",
+        b"&#106",
+        b";",
+        b"ja",
+        b"svg",
+        b"scr",
+    ];
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut found = 0;
+    for _ in 0..20_000 {
+        let mut value = Vec::new();
+        for _ in 0..12 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let index = usize::try_from(state >> 33).unwrap_or(0) % PIECES.len();
+            value.extend_from_slice(PIECES[index]);
+        }
+        value.truncate(usize::try_from(state >> 40).unwrap_or(0) % (value.len() + 1));
+        found += usize::from(detect(&value));
+    }
+    assert!((1..20_000).contains(&found), "{found} of 20000");
+}

@@ -1,0 +1,711 @@
+//! Patterns: from the PCRE spelling that rules use to a linear-time byte automaton.
+//!
+//! Rules are written for PCRE in byte mode, with the dot matching every byte and `$` only the very
+//! end (ModSecurity 2 compiles with `PCRE_DOTALL | PCRE_DOLLAR_ENDONLY`; CRS expects multi-line mode
+//! to be off). The translation keeps that meaning: a byte above 0x7F is a byte and never a character,
+//! and case is folded in ASCII only, so that `ſ` is not an `s`.
+//!
+//! What PCRE has and a finite automaton has not (look-around, back-references, atomic groups,
+//! possessive repetition) is matched by back-tracking under a limit of steps, see [`backtrack`].
+
+mod backtrack;
+
+use std::sync::Arc;
+
+use regex_automata::{
+    Input, meta,
+    util::{
+        primitives::{NonMaxUsize, PatternID},
+        syntax,
+    },
+};
+
+use backtrack::{Backtracker, Found};
+
+/// Bytes the automaton of one pattern may take. The longest of CRS takes a tenth of it.
+const PATTERN_BYTES_MAX: usize = 32 << 20;
+
+/// Steps of back-tracking where the caller sets no limit of its own.
+const BACKTRACK_STEPS_MAX: usize = 100_000;
+
+/// A compiled pattern. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    matcher: Matcher,
+}
+
+#[derive(Clone, Debug)]
+enum Matcher {
+    /// Linear time.
+    Automaton {
+        regex: meta::Regex,
+        /// Slots that a search may fill: two for each group, the whole match included.
+        slots: usize,
+    },
+    /// Bounded by a number of steps.
+    Backtracking { program: Arc<Backtracker>, steps_max: usize },
+}
+
+/// A search reached its limit of steps and does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GaveUp;
+
+impl Pattern {
+    /// Compiles a PCRE pattern.
+    ///
+    /// # Errors
+    /// A message that says what is not supported or malformed, and where.
+    pub(crate) fn new(pcre: &str) -> Result<Self, String> {
+        let matcher = match translate(pcre) {
+            Ok(translated) => automaton(&translated)?,
+            Err(Refusal::NotRegular(_)) => Matcher::Backtracking {
+                program: Arc::new(Backtracker::new(pcre)?),
+                steps_max: BACKTRACK_STEPS_MAX,
+            },
+            Err(Refusal::Malformed(message)) => return Err(message),
+        };
+        Ok(Self { matcher })
+    }
+
+    /// The texts of which every match of a pattern must hold one, see [`crate::scan`].
+    pub(crate) fn required_texts(pcre: &str) -> Option<Vec<Vec<u8>>> {
+        crate::scan::required(&translate(pcre).ok()?)
+    }
+
+    /// Sets the limit of steps, for patterns that need one.
+    pub(crate) fn with_steps_max(mut self, max: usize) -> Self {
+        if let Matcher::Backtracking { steps_max, .. } = &mut self.matcher {
+            *steps_max = max;
+        }
+        self
+    }
+
+    /// Whether the pattern is matched by back-tracking.
+    pub(crate) const fn backtracks(&self) -> bool {
+        matches!(self.matcher, Matcher::Backtracking { .. })
+    }
+
+    /// Whether the pattern matches anywhere in `haystack`; a search that gives up has not matched.
+    pub(crate) fn is_match(&self, haystack: &[u8]) -> bool {
+        self.try_is_match(haystack) == Ok(true)
+    }
+
+    /// Whether the pattern matches anywhere in `haystack`.
+    pub(crate) fn try_is_match(&self, haystack: &[u8]) -> Result<bool, GaveUp> {
+        match &self.matcher {
+            Matcher::Automaton { regex, .. } => {
+                Ok(regex.search_half(&Input::new(haystack).earliest(true)).is_some())
+            }
+            Matcher::Backtracking { program, steps_max } => {
+                known(program.search(haystack, 0, *steps_max, &mut []))
+            }
+        }
+    }
+
+    /// The leftmost match that begins at `from` or later.
+    pub(crate) fn find_at(&self, haystack: &[u8], from: usize) -> Option<(usize, usize)> {
+        if from > haystack.len() {
+            return None;
+        }
+        match &self.matcher {
+            Matcher::Automaton { regex, .. } => {
+                let found = regex.search(&Input::new(haystack).range(from..))?;
+                Some((found.start(), found.end()))
+            }
+            Matcher::Backtracking { program, steps_max } => {
+                let mut groups = [None];
+                program.search(haystack, from, *steps_max, &mut groups);
+                let [whole] = groups;
+                whole
+            }
+        }
+    }
+
+    /// The leftmost match and its first groups.
+    pub(crate) fn captures<const N: usize>(
+        &self,
+        haystack: &[u8],
+        groups: &mut [Option<(usize, usize)>; N],
+    ) -> bool {
+        groups.fill(None);
+        let (regex, slots_max) = match &self.matcher {
+            Matcher::Automaton { regex, slots } => (regex, *slots),
+            Matcher::Backtracking { program, steps_max } => {
+                return program.search(haystack, 0, *steps_max, groups) == Found::Yes;
+            }
+        };
+        // No more slots than the pattern has groups: the matcher's scratch is sized by the pattern, and
+        // more than that makes it panic.
+        let mut slots = [None::<NonMaxUsize>; 2 * GROUPS_MAX];
+        let slots = slots.get_mut(..slots_max).unwrap_or_default();
+        if regex.search_slots(&Input::new(haystack), slots).is_none() {
+            return false;
+        }
+        for (group, pair) in groups.iter_mut().zip(slots.chunks_exact(2)) {
+            *group = match pair {
+                [Some(start), Some(end)] => Some((start.get(), end.get())),
+                _ => None,
+            };
+        }
+        true
+    }
+}
+
+fn known(found: Found) -> Result<bool, GaveUp> {
+    match found {
+        Found::Yes => Ok(true),
+        Found::No => Ok(false),
+        Found::GaveUp => Err(GaveUp),
+    }
+}
+
+fn automaton(translated: &str) -> Result<Matcher, String> {
+    let regex = meta::Regex::builder()
+        .configure(
+            meta::Config::new()
+                .utf8_empty(false)
+                .nfa_size_limit(Some(PATTERN_BYTES_MAX))
+                .hybrid_cache_capacity(1 << 20),
+        )
+        .syntax(byte_syntax())
+        .build(translated)
+        .map_err(|error| format!("the pattern does not compile: {}", reason(&error)))?;
+    let slots = 2 * regex.group_info().group_len(PatternID::ZERO).min(GROUPS_MAX);
+    Ok(Matcher::Automaton { regex, slots })
+}
+
+/// Groups a search can report: the whole match and nine more.
+const GROUPS_MAX: usize = 10;
+
+/// The syntax options under which translated patterns are read.
+pub(crate) fn byte_syntax() -> syntax::Config {
+    syntax::Config::new().unicode(false).utf8(false).dot_matches_new_line(true).multi_line(false)
+}
+
+fn reason(error: &meta::BuildError) -> String {
+    if let Some(limit) = error.size_limit() {
+        return format!("it takes more than {limit} bytes of automaton");
+    }
+    if let Some(syntax) = error.syntax_error() {
+        // The last line of regex-syntax's rendering is the reason; the lines before repeat the pattern.
+        let text = syntax.to_string();
+        return text.lines().last().unwrap_or("malformed").trim().to_owned();
+    }
+    error.to_string()
+}
+
+/// Rewrites a PCRE pattern in the syntax of `regex-syntax`, byte mode.
+///
+/// # Errors
+/// What is malformed, or what no automaton can do, with its place.
+fn translate(pcre: &str) -> Result<String, Refusal> {
+    let mut translator = Translator { input: pcre.as_bytes(), at: 0, out: String::new() };
+    translator.run()?;
+    Ok(translator.out)
+}
+
+/// Why a pattern cannot be rewritten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Refusal {
+    /// It is no pattern.
+    Malformed(String),
+    /// It is one, but needs more than an automaton; the name of what it uses.
+    NotRegular(&'static str),
+}
+
+impl From<String> for Refusal {
+    fn from(message: String) -> Self {
+        Self::Malformed(message)
+    }
+}
+
+struct Translator<'p> {
+    input: &'p [u8],
+    at: usize,
+    out: String,
+}
+
+/// A member of a bracketed class: a byte, which may begin a range, or a whole class such as `\d`.
+enum Member {
+    Byte(u8),
+    Class(&'static str),
+}
+
+impl Translator<'_> {
+    fn peek(&self, ahead: usize) -> Option<u8> {
+        self.input.get(self.at + ahead).copied()
+    }
+
+    fn rest_starts_with(&self, prefix: &[u8]) -> bool {
+        self.input.get(self.at..).is_some_and(|rest| rest.starts_with(prefix))
+    }
+
+    const fn unsupported<T>(what: &'static str) -> Result<T, Refusal> {
+        Err(Refusal::NotRegular(what))
+    }
+
+    fn run(&mut self) -> Result<(), Refusal> {
+        while let Some(byte) = self.peek(0) {
+            match byte {
+                b'\\' => self.escape()?,
+                b'[' => self.class()?,
+                b'(' => self.group()?,
+                b'{' => self.brace()?,
+                b'*' | b'+' | b'?' => self.repetition(byte)?,
+                b'.' | b'^' | b'$' | b'|' | b')' => {
+                    self.out.push(char::from(byte));
+                    self.at += 1;
+                }
+                _ => {
+                    self.literal(byte);
+                    self.at += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn literal(&mut self, byte: u8) {
+        push_literal(&mut self.out, byte);
+    }
+
+    fn repetition(&mut self, byte: u8) -> Result<(), Refusal> {
+        self.out.push(char::from(byte));
+        self.at += 1;
+        self.repetition_suffix()
+    }
+
+    fn repetition_suffix(&mut self) -> Result<(), Refusal> {
+        match self.peek(0) {
+            Some(b'+') => Self::unsupported("possessive repetition"),
+            Some(b'?') => {
+                self.out.push('?');
+                self.at += 1;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `{` begins a counted repetition only when it is spelled as one; else PCRE takes it literally.
+    fn brace(&mut self) -> Result<(), Refusal> {
+        let Some(length) = counted_repetition(self.input.get(self.at..).unwrap_or_default()) else {
+            self.literal(b'{');
+            self.at += 1;
+            return Ok(());
+        };
+        for &byte in self.input.get(self.at..self.at + length).unwrap_or_default() {
+            self.out.push(char::from(byte));
+        }
+        self.at += length;
+        self.repetition_suffix()
+    }
+
+    fn group(&mut self) -> Result<(), Refusal> {
+        if self.rest_starts_with(b"(?#") {
+            while let Some(byte) = self.peek(0) {
+                self.at += 1;
+                if byte == b')' {
+                    return Ok(());
+                }
+            }
+            return Err("a comment in the pattern has no end".to_owned().into());
+        }
+        for (prefix, what) in [
+            (&b"(?="[..], "look-ahead"),
+            (b"(?!", "negative look-ahead"),
+            (b"(?<=", "look-behind"),
+            (b"(?<!", "negative look-behind"),
+            (b"(?>", "an atomic group"),
+            (b"(?(", "a conditional group"),
+            (b"(?R", "recursion"),
+            (b"(?&", "recursion"),
+            (b"(?|", "a branch reset"),
+            (b"(*", "a control verb"),
+        ] {
+            if self.rest_starts_with(prefix) {
+                return Self::unsupported(what);
+            }
+        }
+        if self.rest_starts_with(b"(?'") {
+            self.out.push_str("(?P<");
+            self.at += 3;
+            while let Some(byte) = self.peek(0) {
+                self.at += 1;
+                if byte == b'\'' {
+                    break;
+                }
+                self.out.push(char::from(byte));
+            }
+            self.out.push('>');
+            return Ok(());
+        }
+        self.out.push('(');
+        self.at += 1;
+        if self.peek(0) == Some(b'?') {
+            // Flags or a name: copied up to what ends them.
+            while let Some(byte) = self.peek(0) {
+                self.out.push(char::from(byte));
+                self.at += 1;
+                if matches!(byte, b':' | b'>' | b')') {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn escape(&mut self) -> Result<(), Refusal> {
+        let Some(kind) = self.peek(1) else {
+            return Err("the pattern ends in a backslash".to_owned().into());
+        };
+        if let Some(class) = outside_class(kind) {
+            self.out.push_str(class);
+            self.at += 2;
+            return Ok(());
+        }
+        match kind {
+            b'Q' => {
+                self.quoted();
+                return Ok(());
+            }
+            b'E' => {
+                self.at += 2;
+                return Ok(());
+            }
+            // Two digits and more are a byte in octal, unless there are as many groups.
+            b'1'..=b'7' if self.peek(2).is_some_and(|next| matches!(next, b'0'..=b'7')) => {}
+            b'1'..=b'9' | b'g' | b'k' => return Self::unsupported("a back-reference"),
+            b'G' | b'K' | b'C' | b'X' => return Self::unsupported("an assertion about the search"),
+            b'p' | b'P' => return Self::unsupported("a Unicode property"),
+            _ => {}
+        }
+        let (byte, length) = self.byte_escape()?;
+        self.literal(byte);
+        self.at += length;
+        Ok(())
+    }
+
+    /// `\Q…\E`: everything in between is literal.
+    fn quoted(&mut self) {
+        self.at += 2;
+        while let Some(byte) = self.peek(0) {
+            if self.rest_starts_with(b"\\E") {
+                self.at += 2;
+                return;
+            }
+            self.literal(byte);
+            self.at += 1;
+        }
+    }
+
+    /// The byte that the escape at the cursor stands for, and the escape's length.
+    fn byte_escape(&self) -> Result<(u8, usize), Refusal> {
+        let Some(kind) = self.peek(1) else {
+            return Err("the pattern ends in a backslash".to_owned().into());
+        };
+        Ok(match kind {
+            b'n' => (b'\n', 2),
+            b'r' => (b'\r', 2),
+            b't' => (b'\t', 2),
+            b'f' => (0x0C, 2),
+            b'a' => (0x07, 2),
+            b'e' => (0x1B, 2),
+            b'c' => match self.peek(2) {
+                Some(control) if control.is_ascii() => (control.to_ascii_uppercase() ^ 0x40, 3),
+                _ => return Err("\\c in the pattern needs an ASCII character".to_owned().into()),
+            },
+            b'x' => self.hex_escape()?,
+            b'0'..=b'7' => self.octal_escape(),
+            other => (other, 2),
+        })
+    }
+
+    fn hex_escape(&self) -> Result<(u8, usize), Refusal> {
+        if self.peek(2) == Some(b'{') {
+            let digits: Vec<u8> = self
+                .input
+                .get(self.at + 3..)
+                .unwrap_or_default()
+                .iter()
+                .copied()
+                .take_while(|&byte| byte != b'}')
+                .take(9)
+                .collect();
+            let text = String::from_utf8_lossy(&digits).into_owned();
+            return match u32::from_str_radix(&text, 16).map(u8::try_from) {
+                Ok(Ok(byte)) => Ok((byte, digits.len() + 4)),
+                _ => Err(format!(
+                    "\\x{{{text}}} in the pattern is no byte; patterns are matched byte by byte"
+                )
+                .into()),
+            };
+        }
+        let mut value = 0u8;
+        let mut length = 2;
+        while length < 4 {
+            let Some(digit) = self.peek(length).and_then(|byte| char::from(byte).to_digit(16))
+            else {
+                break;
+            };
+            value = value << 4 | u8::try_from(digit).unwrap_or(0);
+            length += 1;
+        }
+        Ok((value, length))
+    }
+
+    fn octal_escape(&self) -> (u8, usize) {
+        let mut value = 0u32;
+        let mut length = 1;
+        while length < 4 {
+            match self.peek(length) {
+                Some(digit @ b'0'..=b'7') => value = value * 8 + u32::from(digit - b'0'),
+                _ => break,
+            }
+            length += 1;
+        }
+        (u8::try_from(value & 0xFF).unwrap_or(0), length)
+    }
+
+    fn class(&mut self) -> Result<(), Refusal> {
+        let start = self.at;
+        self.out.push('[');
+        self.at += 1;
+        if self.peek(0) == Some(b'^') {
+            self.out.push('^');
+            self.at += 1;
+        }
+        let mut first = true;
+        loop {
+            match self.peek(0) {
+                None => {
+                    return Err(format!("the class that begins at byte {start} has no end").into());
+                }
+                Some(b']') if !first => {
+                    self.at += 1;
+                    self.out.push(']');
+                    return Ok(());
+                }
+                Some(_) => self.class_item()?,
+            }
+            first = false;
+        }
+    }
+
+    fn class_item(&mut self) -> Result<(), Refusal> {
+        if self.rest_starts_with(b"[:") {
+            let rest = self.input.get(self.at..).unwrap_or_default();
+            if let Some(end) = rest.windows(2).position(|pair| pair == b":]") {
+                self.out
+                    .push_str(&String::from_utf8_lossy(rest.get(..end + 2).unwrap_or_default()));
+                self.at += end + 2;
+                return Ok(());
+            }
+        }
+        if self.rest_starts_with(b"\\E") {
+            self.at += 2;
+            return Ok(());
+        }
+        match self.class_member()? {
+            Member::Class(class) => self.out.push_str(class),
+            Member::Byte(low) => {
+                self.literal(low);
+                if self.peek(0) == Some(b'-') && self.peek(1).is_some_and(|next| next != b']') {
+                    self.class_range(low)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// After `low`, at a hyphen: a range when a byte follows, else a literal hyphen.
+    fn class_range(&mut self, low: u8) -> Result<(), Refusal> {
+        self.at += 1;
+        match self.class_member()? {
+            Member::Byte(high) if high < low => Err(format!(
+                "the range \\x{low:02X}-\\x{high:02X} in a class of the pattern runs backwards"
+            )
+            .into()),
+            Member::Byte(high) => {
+                self.out.push('-');
+                self.literal(high);
+                Ok(())
+            }
+            Member::Class(class) => {
+                self.literal(b'-');
+                self.out.push_str(class);
+                Ok(())
+            }
+        }
+    }
+
+    fn class_member(&mut self) -> Result<Member, Refusal> {
+        let Some(byte) = self.peek(0) else {
+            return Err("a class in the pattern has no end".to_owned().into());
+        };
+        if byte != b'\\' {
+            self.at += 1;
+            return Ok(Member::Byte(byte));
+        }
+        if let Some(class) = self.peek(1).and_then(inside_class) {
+            self.at += 2;
+            return Ok(Member::Class(class));
+        }
+        if self.peek(1) == Some(b'b') {
+            self.at += 2;
+            return Ok(Member::Byte(0x08));
+        }
+        if matches!(self.peek(1), Some(b'p' | b'P')) {
+            return Self::unsupported("a Unicode property");
+        }
+        let (byte, length) = self.byte_escape()?;
+        self.at += length;
+        Ok(Member::Byte(byte))
+    }
+}
+
+/// Escapes that stand for a class or an assertion, outside of brackets.
+const fn outside_class(kind: u8) -> Option<&'static str> {
+    Some(match kind {
+        b'A' => r"\A",
+        b'B' => r"\B",
+        b'b' => r"\b",
+        // PCRE's \Z also matches before a last line feed; for values of a request that is no difference
+        // worth a second automaton: the very end is what rules mean.
+        b'Z' | b'z' => r"\z",
+        b'R' => r"(?:\r\n|[\n\x0B\x0C\r\x85])",
+        b'N' => r"[^\n]",
+        _ => return inside_class_bracketed(kind),
+    })
+}
+
+const fn inside_class_bracketed(kind: u8) -> Option<&'static str> {
+    Some(match kind {
+        b'd' => r"\d",
+        b'D' => r"\D",
+        b's' => r"\s",
+        b'S' => r"\S",
+        b'w' => r"\w",
+        b'W' => r"\W",
+        b'h' => r"[\t \xA0]",
+        b'H' => r"[^\t \xA0]",
+        b'v' => r"[\n\x0B\x0C\r\x85]",
+        b'V' => r"[^\n\x0B\x0C\r\x85]",
+        _ => return None,
+    })
+}
+
+/// Escapes that stand for a class within brackets. A nested bracket is a union in `regex-syntax`.
+const fn inside_class(kind: u8) -> Option<&'static str> {
+    inside_class_bracketed(kind)
+}
+
+/// The length of a counted repetition `{n}`, `{n,}` or `{n,m}` at the start of `rest`.
+fn counted_repetition(rest: &[u8]) -> Option<usize> {
+    let end = rest.iter().position(|&byte| byte == b'}')?;
+    let inner = rest.get(1..end)?;
+    let mut parts = inner.splitn(2, |&byte| byte == b',');
+    let low = parts.next()?;
+    let high = parts.next().unwrap_or_default();
+    let digits = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
+    (!low.is_empty() && digits(low) && digits(high)).then_some(end + 1)
+}
+
+/// Bytes that mean only themselves are written as they are, all others in hexadecimal.
+fn push_literal(out: &mut String, byte: u8) {
+    if byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b' ' | b'_'
+                | b'/'
+                | b','
+                | b':'
+                | b';'
+                | b'"'
+                | b'\''
+                | b'<'
+                | b'>'
+                | b'='
+                | b'%'
+                | b'@'
+                | b'!'
+        )
+    {
+        out.push(char::from(byte));
+    } else {
+        out.push_str(&format!("\\x{byte:02X}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pcre: &str, matching: &[&[u8]], not: &[&[u8]]) {
+        let pattern = Pattern::new(pcre).unwrap();
+        for haystack in matching {
+            assert!(pattern.is_match(haystack), "{pcre} must match {haystack:?}");
+        }
+        for haystack in not {
+            assert!(!pattern.is_match(haystack), "{pcre} must not match {haystack:?}");
+        }
+    }
+
+    #[test]
+    fn pcre_spellings_keep_their_meaning() {
+        check(r"^[\w-.]+$", &[b"a-b.c"], &[b"a b"]);
+        check(r"[^\x21-\x7E][\x21-\x39\x3B-\x7E]*:", &[b"\x01a:"], &[b"aa:"]);
+        check(r#"^[^\s\x0b-\"\(\),/:]+$"#, &[b"abc"], &[b"a\"", b"a!"]);
+        check(r"[[a]b", &[b"[b", b"ab"], &[b"b"]);
+        check(r"[]a]", &[b"]", b"a"], &[b"["]);
+        check(r"[^]a]", &[b"b"], &[b"]", b"a"]);
+        check(r"[&&~~a-]", &[b"&", b"~", b"-"], &[b"b"]);
+        check(r"a{b", &[b"a{b"], &[b"ab"]);
+        check(r"a{,3}", &[b"a{,3}"], &[b"aaa"]);
+        check(r"a{2,3}c", &[b"aac"], &[b"ac"]);
+        check(r"\Qa.b\Ec", &[b"a.bc"], &[b"axbc"]);
+        check(r##"\/\"\'\!\#\@\%\&\-\_"##, &[b"/\"'!#@%&-_"], &[b"x"]);
+        check(r"\x{bc}", &[b"\xbc"], &["\u{bd}".as_bytes()]);
+        check(r"\h+\R", &[b" \t\r\n"], &[b"\r\n"]);
+        check(r"[[:alpha:]]\d", &[b"a1"], &[b"11"]);
+        check(r"(?i)select", &[b"SeLeCt"], &["ſelect".as_bytes()]);
+        check(r"(?<n>a)(?'m'b)(?#c)", &[b"ab"], &[b"a"]);
+        check(r"a.b", &[b"a\nb"], &[b"a"]);
+        check(r"a$", &[b"a"], &[b"a\n"]);
+        check(r"“", &["“".as_bytes()], &[b"\xe2"]);
+        check(r"\0\101\x9", &[b"\0A\x09"], &[b"A"]);
+    }
+
+    /// The matcher for long values panics when it is asked for more groups than the pattern has.
+    #[test]
+    fn long_values_have_groups_too() {
+        for pcre in [r"(?:a|b)*c", r"(?:a|b)*(c)", r"([ab]|b[a])*?(c)d?"] {
+            let pattern = Pattern::new(pcre).unwrap();
+            for length in [10, 1_000, 100_000, 1_000_000] {
+                let value = [b"ab".repeat(length / 2), b"c".to_vec()].concat();
+                let mut groups = [None; 10];
+                assert!(pattern.captures(&value, &mut groups), "{pcre}");
+                assert_eq!(groups[0], Some((0, value.len())), "{pcre}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_an_automaton_cannot_do_is_matched_by_backtracking() {
+        for pcre in [r"a(?=b)", r"a(?!c)b", r"(?<!c)ab", r"(?>a)b", r"(a)b(?=\1)", r"a++b"] {
+            let pattern = Pattern::new(pcre).unwrap();
+            assert!(pattern.backtracks(), "{pcre}");
+            assert!(pattern.is_match(b"xaba"), "{pcre}");
+            assert_eq!(pattern.find_at(b"xaba", 2), None, "{pcre}");
+        }
+        assert!(!Pattern::new("ab").unwrap().backtracks());
+    }
+
+    #[test]
+    fn what_nothing_here_can_do_is_refused() {
+        for pcre in [r"\p{L}", "a\\", "(?R)", "(", "[b-a]", r"\x{100}"] {
+            assert!(Pattern::new(pcre).is_err(), "{pcre}");
+        }
+    }
+}

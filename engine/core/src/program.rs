@@ -1,0 +1,338 @@
+//! The program: rules compiled to plain data, immutable and shared.
+//!
+//! Invariant: everything that does not depend on a request is decided here, once. A transaction looks
+//! up no name and compiles nothing.
+
+use crate::{
+    expand::Expression,
+    id::{LaneId, Phase, RuleId, RuleIndex, RuleSet, TxSlot},
+    limits::Limits,
+    operator::{Capture, Comparison, Operator},
+    pattern::Pattern,
+    scan::{ByteSet, Index, PatternId},
+    settings::Settings,
+    transform::Transformation,
+    variable::Variable,
+};
+
+/// A compiled ruleset. `Send + Sync`; share it with `Arc`.
+#[derive(Debug)]
+pub struct Program {
+    pub(crate) settings: Settings,
+    pub(crate) limits: Limits,
+    /// All rules; the links of a chain follow their starter.
+    pub(crate) rules: Vec<Rule>,
+    /// The starters of each phase in the order written.
+    pub(crate) phases: [Vec<RuleIndex>; 5],
+    /// For each marker, the position in each phase's list at which evaluation goes on.
+    pub(crate) markers: Vec<[u32; 5]>,
+    /// The chains of transformations, by lane.
+    pub(crate) lanes: Vec<Box<[Transformation]>>,
+    /// For each lane, the bytes without which it changes nothing but case.
+    pub(crate) triggers: Vec<ByteSet>,
+    /// Tells which rules may match.
+    pub(crate) index: Index,
+    /// What gates look at.
+    pub(crate) sources: Vec<Source>,
+    /// Names of the members of `TX` that have a slot, in lower case.
+    pub(crate) tx_names: Vec<Box<str>>,
+    /// The slots of the named members, sorted by name: for names that come up at run time.
+    pub(crate) tx_index: Vec<(Box<str>, TxSlot)>,
+    /// The slots of `TX:0` to `TX:9`.
+    pub(crate) captures: [TxSlot; Capture::GROUPS],
+    /// Where scores are kept.
+    pub(crate) scores: ScoreSlots,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) hash: String,
+    pub(crate) request_body_rules: bool,
+    pub(crate) response_rules: bool,
+    pub(crate) response_body_rules: bool,
+}
+
+/// The members of `TX` in which CRS keeps its anomaly scores.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScoreSlots {
+    /// `blocking_inbound_anomaly_score` (CRS 4).
+    pub(crate) inbound: TxSlot,
+    /// `anomaly_score` (CRS 3).
+    pub(crate) inbound_crs3: TxSlot,
+    /// `blocking_outbound_anomaly_score` (CRS 4).
+    pub(crate) outbound: TxSlot,
+    /// `outbound_anomaly_score` (CRS 3).
+    pub(crate) outbound_crs3: TxSlot,
+}
+
+/// One `SecRule` or `SecAction`.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    /// Its own id; that of the starter for the links of a chain.
+    pub(crate) id: RuleId,
+    pub(crate) phase: Phase,
+    /// How many links follow. 0 for a rule alone, and for links.
+    pub(crate) links: u32,
+    /// What is looked at. Empty for `SecAction`.
+    pub(crate) targets: Box<[Target]>,
+    pub(crate) lane: LaneId,
+    /// What must be so for the rule to match; for starters only.
+    pub(crate) gate: Gate,
+    pub(crate) multi_match: bool,
+    pub(crate) capture: bool,
+    pub(crate) negated: bool,
+    /// `None` for `SecAction`, which always matches.
+    pub(crate) operator: Option<Operator>,
+    /// What is done at each match, in the order written.
+    pub(crate) on_match: Box<[MatchAction]>,
+    /// What is done when the whole chain has matched; of the starter only.
+    pub(crate) disruptive: Disruptive,
+    pub(crate) flow: Flow,
+    pub(crate) log: bool,
+    pub(crate) audit_log: bool,
+    pub(crate) meta: Meta,
+}
+
+/// A cheap test that can say "this rule cannot match".
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// Nothing is known: the rule runs.
+    #[default]
+    Open,
+    /// One of the sources must name the pattern.
+    Scan { pattern: PatternId, sources: Box<[SourceId]> },
+    /// A number in `TX` must compare so, or not so.
+    Number { slot: TxSlot, comparison: Comparison, number: i64, negated: bool },
+    /// The number of such members, 0 or 1, must compare so, or not so.
+    Count { slot: TxSlot, comparison: Comparison, number: i64, negated: bool },
+}
+
+/// Position of a source in [`Program`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SourceId(pub(crate) u16);
+
+/// Values that gates look at together: those of a variable, or of some of its members.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) variable: Variable,
+    pub(crate) select: Select,
+}
+
+/// What a rule says about itself.
+#[derive(Debug, Default)]
+pub(crate) struct Meta {
+    pub(crate) msg: Option<Expression>,
+    /// `msg` as written, for directives that select rules by it.
+    pub(crate) msg_text: Box<str>,
+    pub(crate) logdata: Option<Expression>,
+    pub(crate) severity: Option<u8>,
+    pub(crate) tags: Vec<Box<str>>,
+    pub(crate) rev: Box<str>,
+    pub(crate) ver: Box<str>,
+    pub(crate) maturity: Option<u8>,
+    pub(crate) accuracy: Option<u8>,
+    pub(crate) file: std::sync::Arc<str>,
+    pub(crate) line: u32,
+}
+
+/// Which values of which variable.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) variable: Variable,
+    pub(crate) select: Select,
+    /// `&`: the number of values instead of the values.
+    pub(crate) count: bool,
+    /// Members that are left out.
+    pub(crate) except: Vec<Select>,
+}
+
+/// Members of a collection.
+#[derive(Clone, Debug)]
+pub(crate) enum Select {
+    /// All of them, or the one value of a scalar.
+    All,
+    /// Those of this name, in lower case; compared without regard to case.
+    Key(Box<[u8]>),
+    /// Those whose name matches.
+    Pattern(Pattern),
+    /// The member of `TX` with a known place.
+    Slot(TxSlot),
+    /// `XML:/*`.
+    XmlText,
+    /// `XML://@*`.
+    XmlAttributes,
+}
+
+/// An action that is done at each match.
+#[derive(Clone, Debug)]
+pub(crate) enum MatchAction {
+    SetVar(SetVar),
+    Ctl(Ctl),
+    /// `initcol`: opens a persistent collection under a key.
+    InitCol(Variable, Expression),
+}
+
+/// `setvar`.
+#[derive(Clone, Debug)]
+pub(crate) struct SetVar {
+    /// `TX` or one of the persistent collections.
+    pub(crate) collection: Variable,
+    pub(crate) key: TxKey,
+    pub(crate) change: Change,
+}
+
+/// The member that is meant.
+#[derive(Clone, Debug)]
+pub(crate) enum TxKey {
+    Slot(TxSlot),
+    /// The name has macros, or the collection no slots.
+    Expression(Expression),
+}
+
+/// What becomes of it.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    Set(Expression),
+    Add(Expression),
+    Subtract(Expression),
+    Unset,
+}
+
+/// `ctl`: a change of settings for the rest of this transaction.
+#[derive(Clone, Debug)]
+pub(crate) enum Ctl {
+    RuleEngine(RuleEngine),
+    AuditEngine(AuditEngine),
+    /// The host decides what its audit records hold, so the parts named are not kept.
+    AuditLogParts,
+    RequestBodyAccess(bool),
+    ResponseBodyAccess(bool),
+    ForceRequestBodyVariable(bool),
+    RequestBodyProcessor(crate::body::Processor),
+    RequestBodyLimit(usize),
+    ResponseBodyLimit(usize),
+    RemoveRules(RuleSet),
+    RemoveTargets(RuleSet, Variable, Select),
+}
+
+/// What a rule does to the transaction.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Disruptive {
+    #[default]
+    Pass,
+    Deny(u16),
+    Drop,
+    Redirect(u16, Expression),
+    Allow(AllowScope),
+}
+
+/// How far `allow` reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AllowScope {
+    /// The rest of the transaction but for logging.
+    All,
+    /// The rest of the current phase.
+    Phase,
+    /// The rest of the request phases.
+    Request,
+}
+
+/// What a rule does to the order of evaluation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Flow {
+    #[default]
+    Next,
+    /// `skip:N`.
+    Skip(u32),
+    /// `skipAfter:MARKER`, an index into the markers.
+    SkipAfter(u32),
+    /// `skipAfter` to a marker that does not exist: the rest of the phase.
+    SkipPhase,
+}
+
+/// `SecRuleEngine`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RuleEngine {
+    /// Rules run and may block.
+    On,
+    /// Rules run and may not block.
+    DetectionOnly,
+    /// Rules do not run. The default of ModSecurity.
+    #[default]
+    Off,
+}
+
+/// `SecAuditEngine`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AuditEngine {
+    /// Every transaction has a record.
+    On,
+    /// No transaction has one.
+    #[default]
+    Off,
+    /// Those with a matched rule that logs, or a relevant status.
+    RelevantOnly,
+}
+
+impl Program {
+    /// The number of rules, links of chains not counted.
+    #[must_use]
+    pub fn rule_count(&self) -> usize {
+        self.phases.iter().map(Vec::len).sum()
+    }
+
+    /// The slot of a member of `TX` whose name, in lower case, came up at run time.
+    pub(crate) fn slot_of(&self, name: &[u8]) -> Option<TxSlot> {
+        let found = self.tx_index.binary_search_by(|(known, _)| known.as_bytes().cmp(name)).ok()?;
+        self.tx_index.get(found).map(|(_, slot)| *slot)
+    }
+
+    /// The same program with every gate of its fast path open, so that each rule is evaluated: slower, with
+    /// the same answers. For tests of that.
+    #[must_use]
+    pub fn without_gates(mut self) -> Self {
+        for rule in &mut self.rules {
+            rule.gate = Gate::Open;
+        }
+        self
+    }
+
+    /// The mode that `SecRuleEngine` set.
+    #[must_use]
+    pub const fn rule_engine(&self) -> RuleEngine {
+        self.settings.rule_engine
+    }
+
+    /// The limits in force.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The SHA-1 of all that the program was built from, in hexadecimal: a name for it in logs.
+    #[must_use]
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// What was accepted though it has no effect here, with file and line.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Whether any rule of any phase can look at a request body.
+    #[must_use]
+    pub const fn inspects_request_body(&self) -> bool {
+        self.request_body_rules && self.settings.request_body_access
+    }
+
+    /// Whether any rule has to see the response's status and headers.
+    #[must_use]
+    pub const fn inspects_response(&self) -> bool {
+        self.response_rules
+    }
+
+    /// Whether any rule looks at response bodies, and `SecResponseBodyAccess` is on.
+    #[must_use]
+    pub const fn inspects_response_body(&self) -> bool {
+        self.response_body_rules && self.settings.response_body_access
+    }
+}

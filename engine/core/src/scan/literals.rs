@@ -1,0 +1,243 @@
+//! From a pattern to the texts of which every match must hold one.
+//!
+//! The walk over the pattern's tree keeps, for each piece, the complete set of strings it can match when
+//! that set is small (`exact`), and otherwise the best set of texts found inside of it (`needed`). A
+//! sequence multiplies the exact sets of neighbours as long as they stay small, and then takes the best
+//! of what it has: one set that must be there is enough.
+
+use regex_syntax::{
+    ParserBuilder,
+    hir::{Class, Hir, HirKind},
+};
+
+/// Strings an exact set may have.
+const EXACT_MAX: usize = 128;
+
+/// Bytes a string of an exact set may have.
+const EXACT_BYTES_MAX: usize = 24;
+
+/// Texts one pattern may need.
+const NEEDED_MAX: usize = 4_096;
+
+/// Members a class may have to count as alternatives.
+const CLASS_MAX: usize = 12;
+
+/// Longest text that is looked for: a part of a needed text is needed too, and shorter ones are fewer.
+const TEXT_BYTES_MAX: usize = 6;
+
+/// The least a text must weigh: less, and it is found in nearly every value.
+const WEIGHT_MIN: u32 = 20;
+
+type Strings = Vec<Vec<u8>>;
+
+/// What is known of a piece of a pattern.
+#[derive(Clone, Debug, Default)]
+struct Piece {
+    exact: Option<Strings>,
+    needed: Option<Strings>,
+}
+
+/// The texts of which every match of the pattern must hold at least one, in lower case and without regard
+/// to case. `None` when there is no such set, or none that would tell anything.
+///
+/// `pattern` is in the syntax of `regex-syntax`, byte mode.
+pub(crate) fn required(pattern: &str) -> Option<Strings> {
+    let mut parser =
+        ParserBuilder::new().unicode(false).utf8(false).dot_matches_new_line(true).build();
+    let hir = parser.parse(pattern).ok()?;
+    let piece = piece(&hir);
+    let best = better(piece.needed, piece.exact)?;
+    let mut texts: Strings = best.iter().map(|text| window(text).to_vec()).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    (weight(&texts) >= WEIGHT_MIN).then_some(texts)
+}
+
+fn piece(hir: &Hir) -> Piece {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => exact(vec![Vec::new()]),
+        HirKind::Literal(literal) => exact(vec![literal.0.to_ascii_lowercase()]),
+        HirKind::Class(class) => class_members(class).map_or_else(Piece::default, exact),
+        HirKind::Capture(capture) => piece(&capture.sub),
+        HirKind::Repetition(repetition) => {
+            let inner = piece(&repetition.sub);
+            match (repetition.min, repetition.max) {
+                (1, Some(1)) => inner,
+                (0, Some(1)) => {
+                    let exact = inner.exact.and_then(|strings| union(strings, vec![Vec::new()]));
+                    Piece { exact, needed: None }
+                }
+                (0, _) => Piece::default(),
+                _ => Piece { exact: None, needed: better(inner.needed, inner.exact) },
+            }
+        }
+        HirKind::Concat(pieces) => sequence(pieces),
+        HirKind::Alternation(branches) => alternatives(branches),
+    }
+}
+
+fn exact(strings: Strings) -> Piece {
+    Piece { exact: Some(strings), needed: None }
+}
+
+fn class_members(class: &Class) -> Option<Strings> {
+    let Class::Bytes(class) = class else { return None };
+    let mut members: Strings = Vec::new();
+    for range in class.iter() {
+        for byte in range.start()..=range.end() {
+            let member = vec![byte.to_ascii_lowercase()];
+            if !members.contains(&member) {
+                members.push(member);
+            }
+            if members.len() > CLASS_MAX {
+                return None;
+            }
+        }
+    }
+    Some(members)
+}
+
+fn sequence(pieces: &[Hir]) -> Piece {
+    let mut run: Strings = vec![Vec::new()];
+    let mut best = None;
+    let mut all_exact = true;
+    for hir in pieces {
+        let Piece { exact, needed } = piece(hir);
+        best = better(best, needed);
+        let Some(strings) = exact else {
+            best = better(best, Some(core::mem::replace(&mut run, vec![Vec::new()])));
+            all_exact = false;
+            continue;
+        };
+        run = match product(&run, &strings) {
+            Some(product) => product,
+            None => {
+                best = better(best, Some(run));
+                all_exact = false;
+                strings
+            }
+        };
+    }
+    if all_exact {
+        return exact(run);
+    }
+    Piece { exact: None, needed: better(best, Some(run)) }
+}
+
+fn alternatives(branches: &[Hir]) -> Piece {
+    let pieces: Vec<Piece> = branches.iter().map(piece).collect();
+    let exact = pieces.iter().try_fold(Vec::new(), |all, piece| union(all, piece.exact.clone()?));
+    if exact.is_some() {
+        return Piece { exact, needed: None };
+    }
+    let mut needed = Vec::new();
+    for piece in pieces {
+        match better(piece.needed, piece.exact) {
+            Some(texts) if weight(&texts) > 0 && needed.len() + texts.len() <= NEEDED_MAX => {
+                needed.extend(texts);
+            }
+            _ => return Piece::default(),
+        }
+    }
+    Piece { exact: None, needed: Some(needed) }
+}
+
+fn union(mut left: Strings, right: Strings) -> Option<Strings> {
+    for string in right {
+        if !left.contains(&string) {
+            left.push(string);
+        }
+    }
+    (left.len() <= EXACT_MAX).then_some(left)
+}
+
+fn product(left: &Strings, right: &Strings) -> Option<Strings> {
+    if left.len() * right.len() > EXACT_MAX {
+        return None;
+    }
+    let mut all = Vec::with_capacity(left.len() * right.len());
+    for start in left {
+        for end in right {
+            let string = [start.as_slice(), end].concat();
+            if string.len() > EXACT_BYTES_MAX {
+                return None;
+            }
+            all.push(string);
+        }
+    }
+    Some(all)
+}
+
+/// The set that tells more.
+fn better(left: Option<Strings>, right: Option<Strings>) -> Option<Strings> {
+    match (left, right) {
+        (Some(left), Some(right)) => {
+            Some(if weight(&right) > weight(&left) { right } else { left })
+        }
+        (left, right) => left.or(right),
+    }
+}
+
+/// How much a set tells: what its weakest text weighs, a little less for each doubling of its size.
+fn weight(texts: &Strings) -> u32 {
+    let weakest = texts.iter().map(|text| text_weight(window(text))).min().unwrap_or(0);
+    weakest.saturating_sub(texts.len().checked_ilog2().unwrap_or(0) / 3)
+}
+
+fn text_weight(text: &[u8]) -> u32 {
+    text.iter().map(|&byte| byte_weight(byte)).sum()
+}
+
+/// How seldom a byte is in ordinary requests; our own judgement, in tenths of a common letter.
+const fn byte_weight(byte: u8) -> u32 {
+    match byte {
+        b'a' | b'e' | b'i' | b'n' | b'o' | b'r' | b's' | b't' => 9,
+        b'a'..=b'z' => 11,
+        b'0'..=b'9' => 8,
+        b' ' | b'=' | b'/' | b'.' | b'-' | b'_' | b',' | b';' | b':' | b'&' => 7,
+        b'(' | b')' | b'+' | b'?' | b'*' | b'%' | b'@' | b'!' | b'#' | b'[' | b']' | b'\n'
+        | b'\r' | b'\t' => 14,
+        _ => 21,
+    }
+}
+
+/// The part of a text that tells the most.
+pub(crate) fn window(text: &[u8]) -> &[u8] {
+    if text.len() <= TEXT_BYTES_MAX {
+        return text;
+    }
+    text.windows(TEXT_BYTES_MAX).max_by_key(|part| text_weight(part)).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, expected: Option<&[&str]>) {
+        let texts = required(pattern).map(|texts| {
+            texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect::<Vec<_>>()
+        });
+        let expected =
+            expected.map(|texts| texts.iter().map(|&t| t.to_owned()).collect::<Vec<_>>());
+        assert_eq!(texts, expected, "{pattern}");
+    }
+
+    #[test]
+    fn texts_that_must_be_there() {
+        check("select", Some(&["select"]));
+        check("(?i)SeLeCt", Some(&["select"]));
+        check(r"union\s+select", Some(&["select"]));
+        check("a(?:bc|de)f", Some(&["abcf", "adef"]));
+        check("(?:foo|ba[rz])?qux", Some(&["barqux", "bazqux", "fooqux", "qux"]));
+        check(".*", None);
+        check("[a-z]+", None);
+        check("(?:abc|.*)", None);
+        check("x*", None);
+        check("(?:abc){2,}", Some(&["abc"]));
+        check(r"\bfoo\b", Some(&["foo"]));
+        check("[<>]", Some(&["<", ">"]));
+        check("e", None);
+        check("etc/passwd", Some(&["passwd"]));
+    }
+}

@@ -1,0 +1,275 @@
+//! Settings: the directives that are neither rules nor changes of rules.
+//!
+//! Source: ModSecurity v3 reference manual, "Configuration Directives".
+
+use seclang::Text;
+
+use crate::{
+    limits::Limits,
+    pattern::Pattern,
+    program::{AuditEngine, RuleEngine},
+};
+
+/// What is done with a body that is longer than its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitAction {
+    /// The transaction is refused: 413 for a request, 500 for a response.
+    Reject,
+    /// What fits is inspected, the rest passes.
+    ProcessPartial,
+}
+
+/// The settings of a program.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) rule_engine: RuleEngine,
+    pub(crate) request_body_access: bool,
+    pub(crate) response_body_access: bool,
+    pub(crate) request_body_limit_action: LimitAction,
+    pub(crate) response_body_limit_action: LimitAction,
+    /// Media types whose bodies are inspected, in lower case.
+    pub(crate) response_body_mime_types: Vec<String>,
+    pub(crate) argument_separator: u8,
+    pub(crate) audit_engine: AuditEngine,
+    pub(crate) audit_log_relevant_status: Option<Pattern>,
+    pub(crate) component_signatures: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            rule_engine: RuleEngine::default(),
+            request_body_access: false,
+            response_body_access: false,
+            request_body_limit_action: LimitAction::Reject,
+            response_body_limit_action: LimitAction::ProcessPartial,
+            response_body_mime_types: vec!["text/plain".to_owned(), "text/html".to_owned()],
+            argument_separator: b'&',
+            audit_engine: AuditEngine::Off,
+            audit_log_relevant_status: None,
+            component_signatures: Vec::new(),
+        }
+    }
+}
+
+/// How a directive is treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Treatment {
+    /// It is done.
+    Done,
+    /// It is accepted and has no effect here, for this reason.
+    NoEffect(&'static str),
+}
+
+/// What was wrong: the argument's position (`None` for the directive as a whole) and why.
+type Fault = (Option<usize>, String);
+
+const AUDIT: &str = "the host writes audit records as JSON lines; see its configuration";
+const DEBUG: &str = "the host logs; see its configuration";
+const MEMORY: &str = "bodies are inspected in memory, up to their limits";
+const LINEAR: &str = "patterns are matched in linear time and need no match limit";
+
+impl Settings {
+    /// Applies the directive `name` with `arguments`.
+    ///
+    /// # Errors
+    /// When the directive is unknown or refused, or an argument is not of its form.
+    pub(crate) fn apply(
+        &mut self,
+        limits: &mut Limits,
+        name: &str,
+        arguments: &[Text],
+    ) -> Result<Treatment, Fault> {
+        let lower = name.to_ascii_lowercase();
+        match lower.as_str() {
+            "secruleengine" => self.rule_engine = rule_engine(one(name, arguments)?)?,
+            "secrequestbodyaccess" => self.request_body_access = on_off(one(name, arguments)?)?,
+            "secresponsebodyaccess" => self.response_body_access = on_off(one(name, arguments)?)?,
+            "secrequestbodylimit" => limits.request_body_bytes_max = size(one(name, arguments)?)?,
+            "secrequestbodynofileslimit" => {
+                limits.request_body_no_files_bytes_max = size(one(name, arguments)?)?;
+            }
+            "secresponsebodylimit" => limits.response_body_bytes_max = size(one(name, arguments)?)?,
+            "secargumentslimit" => limits.arguments_max = size(one(name, arguments)?)?,
+            "secrequestbodyjsondepthlimit" => limits.json_depth_max = size(one(name, arguments)?)?,
+            "secrequestbodylimitaction" => {
+                self.request_body_limit_action = limit_action(one(name, arguments)?)?;
+            }
+            "secresponsebodylimitaction" => {
+                self.response_body_limit_action = limit_action(one(name, arguments)?)?;
+            }
+            "secresponsebodymimetype" => self.add_mime_types(name, arguments)?,
+            "secresponsebodymimetypesclear" => self.response_body_mime_types.clear(),
+            "secargumentseparator" => self.argument_separator = separator(one(name, arguments)?)?,
+            "secauditengine" => self.audit_engine = audit_engine(one(name, arguments)?)?,
+            "secauditlogrelevantstatus" => {
+                let pattern = Pattern::new(&one(name, arguments)?.text);
+                self.audit_log_relevant_status = Some(pattern.map_err(|why| (Some(0), why))?);
+            }
+            "seccomponentsignature" => {
+                self.component_signatures.push(one(name, arguments)?.text.clone());
+            }
+            _ => return no_effect(&lower, name, arguments),
+        }
+        Ok(Treatment::Done)
+    }
+
+    fn add_mime_types(&mut self, name: &str, arguments: &[Text]) -> Result<(), Fault> {
+        if arguments.is_empty() {
+            return Err((None, format!("{name} needs at least one media type, such as text/html")));
+        }
+        self.response_body_mime_types.clear();
+        for argument in arguments {
+            let types = argument.text.split_ascii_whitespace().map(str::to_ascii_lowercase);
+            self.response_body_mime_types.extend(types);
+        }
+        Ok(())
+    }
+}
+
+/// Directives that change nothing here, those that are harmless only with one value, and the unknown.
+fn no_effect(lower: &str, name: &str, arguments: &[Text]) -> Result<Treatment, Fault> {
+    let reason = match lower {
+        "secauditlog"
+        | "secauditlog2"
+        | "secauditlogparts"
+        | "secauditlogtype"
+        | "secauditlogformat"
+        | "secauditlogstoragedir"
+        | "secauditlogdirmode"
+        | "secauditlogfilemode"
+        | "secauditlogprefix" => AUDIT,
+        "secdebuglog" | "secdebugloglevel" => DEBUG,
+        "secrequestbodyinmemorylimit"
+        | "sectmpdir"
+        | "secdatadir"
+        | "secuploaddir"
+        | "secuploadfilemode"
+        | "secuploadfilelimit" => MEMORY,
+        "secpcrematchlimit" | "secpcrematchlimitrecursion" | "secrxprefilter" => LINEAR,
+        "secserversignature" => "the host's answers carry no server signature",
+        "secsensorid" | "secwebappid" => "the host names itself in its audit records",
+        "seccollectiontimeout" => "collections are kept for one transaction",
+        "seccookieformat" => {
+            return only(name, arguments, "0", "cookies of version 0 are the only ones in use");
+        }
+        "secuploadkeepfiles" | "sectmpsaveuploadedfiles" => {
+            return only(name, arguments, "Off", "uploads are inspected in memory and not kept");
+        }
+        "secxmlexternalentity" => {
+            return only(name, arguments, "Off", "external entities are never loaded");
+        }
+        "secstatusengine"
+        | "sechashengine"
+        | "secconnengine"
+        | "seccontentinjection"
+        | "secstreaminbodyinspection"
+        | "secstreamoutbodyinspection"
+        | "secruleperftime"
+        | "secinterceptonerror"
+        | "seccachetransformations"
+        | "secdisablebackendcompression" => {
+            return only(name, arguments, "Off", "it is not supported");
+        }
+        "secunicodemapfile" | "secunicodecodepage" => {
+            return Err((
+                None,
+                format!(
+                    "{name} is not supported: %u sequences are decoded by their low byte, full-width \
+                     forms to ASCII; remove the line"
+                ),
+            ));
+        }
+        "secremoterules" | "secremoterulesfailaction" => {
+            return Err((
+                None,
+                format!("{name} is not supported: rules come from files; fetch them beforehand"),
+            ));
+        }
+        "secrulescript" => {
+            return Err((
+                None,
+                format!("{name} is not supported: no scripts are run; write a SecRule"),
+            ));
+        }
+        "secgeolookupdb" | "secgsblookupdb" | "sechttpblkey" => {
+            return Err((
+                None,
+                format!("{name} is not supported: the engine makes no look-ups; remove the line"),
+            ));
+        }
+        _ => return Err((None, format!("there is no directive {name}, or it is not supported"))),
+    };
+    Ok(Treatment::NoEffect(reason))
+}
+
+fn one<'t>(name: &str, arguments: &'t [Text]) -> Result<&'t Text, Fault> {
+    match arguments {
+        [argument] => Ok(argument),
+        _ => Err((None, format!("{name} takes one argument, not {}", arguments.len()))),
+    }
+}
+
+fn only(
+    name: &str,
+    arguments: &[Text],
+    accepted: &'static str,
+    reason: &'static str,
+) -> Result<Treatment, Fault> {
+    if one(name, arguments)?.text.eq_ignore_ascii_case(accepted) {
+        return Ok(Treatment::NoEffect(reason));
+    }
+    Err((Some(0), format!("{name} can only be {accepted}: {reason}")))
+}
+
+fn expected<T>(argument: &Text, what: &str) -> Result<T, Fault> {
+    Err((Some(0), format!("expected {what}, not `{}`", argument.text)))
+}
+
+pub(crate) fn on_off(argument: &Text) -> Result<bool, Fault> {
+    match argument.text.to_ascii_lowercase().as_str() {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => expected(argument, "On or Off"),
+    }
+}
+
+pub(crate) fn rule_engine(argument: &Text) -> Result<RuleEngine, Fault> {
+    match argument.text.to_ascii_lowercase().as_str() {
+        "on" => Ok(RuleEngine::On),
+        "off" => Ok(RuleEngine::Off),
+        "detectiononly" => Ok(RuleEngine::DetectionOnly),
+        _ => expected(argument, "On, Off or DetectionOnly"),
+    }
+}
+
+pub(crate) fn audit_engine(argument: &Text) -> Result<AuditEngine, Fault> {
+    match argument.text.to_ascii_lowercase().as_str() {
+        "on" => Ok(AuditEngine::On),
+        "off" => Ok(AuditEngine::Off),
+        "relevantonly" => Ok(AuditEngine::RelevantOnly),
+        _ => expected(argument, "On, Off or RelevantOnly"),
+    }
+}
+
+fn limit_action(argument: &Text) -> Result<LimitAction, Fault> {
+    match argument.text.to_ascii_lowercase().as_str() {
+        "reject" => Ok(LimitAction::Reject),
+        "processpartial" => Ok(LimitAction::ProcessPartial),
+        _ => expected(argument, "Reject or ProcessPartial"),
+    }
+}
+
+fn size(argument: &Text) -> Result<usize, Fault> {
+    match argument.text.parse::<u32>() {
+        Ok(size) if size > 0 => Ok(size as usize),
+        _ => expected(argument, "a number from 1 to 4294967295"),
+    }
+}
+
+fn separator(argument: &Text) -> Result<u8, Fault> {
+    match argument.text.as_bytes() {
+        [byte] => Ok(*byte),
+        _ => expected(argument, "one character"),
+    }
+}

@@ -1,0 +1,190 @@
+//! The bytes of one transaction and where each value lies in them.
+//!
+//! Values are never copied per rule: a [`Slice`] names a range of one of a few buffers. Buffers are
+//! emptied, not freed, between transactions, so that a reused transaction allocates nothing.
+
+/// Which buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Region {
+    /// Request line, headers, arguments: what is known once and stays.
+    #[default]
+    Store,
+    /// The request body as received.
+    RequestBody,
+    /// The response body as received.
+    ResponseBody,
+    /// Results of transformations, for the whole transaction.
+    Transformed,
+    /// Values of the rule being evaluated.
+    Temporary,
+}
+
+/// A range of one of the buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Slice {
+    pub(crate) region: Region,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl Slice {
+    pub(crate) const EMPTY: Self = Self { region: Region::Store, start: 0, end: 0 };
+
+    pub(crate) const fn len(self) -> usize {
+        (self.end - self.start) as usize
+    }
+}
+
+/// Names a value that stays the same for the whole transaction, to find its transformed forms again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ValueId(pub(crate) u32);
+
+/// A member of a collection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pair {
+    pub(crate) name: Slice,
+    pub(crate) value: Slice,
+    /// The id of the name; the value's is the next.
+    pub(crate) id: u32,
+}
+
+/// The collections that are filled from the request and the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum List {
+    ArgsGet,
+    ArgsPost,
+    RequestHeaders,
+    ResponseHeaders,
+    Cookies,
+    Files,
+    FilesSizes,
+    FilesContent,
+    PartHeaders,
+    MultipartFileNames,
+    MultipartNames,
+    XmlText,
+    XmlAttributes,
+}
+
+impl List {
+    const COUNT: usize = Self::XmlAttributes as usize + 1;
+}
+
+/// The buffers and collections of one transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    store: Vec<u8>,
+    pub(crate) request_body: Vec<u8>,
+    pub(crate) response_body: Vec<u8>,
+    transformed: Vec<u8>,
+    temporary: Vec<u8>,
+    lists: [Vec<Pair>; List::COUNT],
+    next_id: u32,
+}
+
+/// Values of scalars have the ids below this; those of pairs follow.
+pub(crate) const SCALAR_IDS: u32 = 256;
+
+/// No buffer grows beyond this: a range is 32 bits wide.
+const BUFFER_BYTES_MAX: usize = u32::MAX as usize / 2;
+
+impl Store {
+    /// Forgets everything and keeps the memory, but for buffers that one large request made huge.
+    pub(crate) fn clear(&mut self) {
+        for buffer in [
+            &mut self.store,
+            &mut self.request_body,
+            &mut self.response_body,
+            &mut self.transformed,
+            &mut self.temporary,
+        ] {
+            buffer.clear();
+            buffer.shrink_to(BUFFER_BYTES_KEPT);
+        }
+        for list in &mut self.lists {
+            list.clear();
+            list.shrink_to(PAIRS_KEPT);
+        }
+        self.next_id = SCALAR_IDS;
+    }
+
+    pub(crate) fn bytes(&self, slice: Slice) -> &[u8] {
+        let buffer = match slice.region {
+            Region::Store => &self.store,
+            Region::RequestBody => &self.request_body,
+            Region::ResponseBody => &self.response_body,
+            Region::Transformed => &self.transformed,
+            Region::Temporary => &self.temporary,
+        };
+        buffer.get(slice.start as usize..slice.end as usize).unwrap_or_default()
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Slice {
+        append(&mut self.store, Region::Store, bytes)
+    }
+
+    pub(crate) fn push_transformed(&mut self, bytes: &[u8]) -> Slice {
+        append(&mut self.transformed, Region::Transformed, bytes)
+    }
+
+    pub(crate) fn push_temporary(&mut self, bytes: &[u8]) -> Slice {
+        append(&mut self.temporary, Region::Temporary, bytes)
+    }
+
+    pub(crate) fn clear_temporary(&mut self) {
+        self.temporary.clear();
+    }
+
+    pub(crate) fn request_body_slice(&self) -> Slice {
+        whole(Region::RequestBody, &self.request_body)
+    }
+
+    pub(crate) fn response_body_slice(&self) -> Slice {
+        whole(Region::ResponseBody, &self.response_body)
+    }
+
+    pub(crate) fn list(&self, list: List) -> &[Pair] {
+        self.lists.get(list as usize).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn add_pair(&mut self, list: List, name: &[u8], value: &[u8]) {
+        let name = self.push(name);
+        let value = self.push(value);
+        self.add_slices(list, name, value);
+    }
+
+    /// Adds a member whose bytes are already in a buffer.
+    pub(crate) fn add_slices(&mut self, list: List, name: Slice, value: Slice) {
+        let id = self.next_id;
+        self.next_id = self.next_id.saturating_add(2);
+        if let Some(pairs) = self.lists.get_mut(list as usize) {
+            pairs.push(Pair { name, value, id });
+        }
+    }
+
+    /// The value of the first member of that name, whatever its case.
+    pub(crate) fn find(&self, list: List, name: &[u8]) -> Option<&[u8]> {
+        let mut pairs = self.list(list).iter();
+        let pair = pairs.find(|pair| self.bytes(pair.name).eq_ignore_ascii_case(name))?;
+        Some(self.bytes(pair.value))
+    }
+}
+
+/// Bytes of each buffer that a reused transaction keeps.
+const BUFFER_BYTES_KEPT: usize = 256 << 10;
+
+/// Members of each collection that a reused transaction keeps room for.
+const PAIRS_KEPT: usize = 1 << 12;
+
+fn whole(region: Region, buffer: &[u8]) -> Slice {
+    Slice { region, start: 0, end: u32::try_from(buffer.len()).unwrap_or(u32::MAX) }
+}
+
+fn append(buffer: &mut Vec<u8>, region: Region, bytes: &[u8]) -> Slice {
+    let start = buffer.len();
+    let room = BUFFER_BYTES_MAX.saturating_sub(start);
+    let bytes = bytes.get(..bytes.len().min(room)).unwrap_or_default();
+    buffer.extend_from_slice(bytes);
+    let position = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    Slice { region, start: position(start), end: position(buffer.len()) }
+}

@@ -1,0 +1,424 @@
+//! One request and its response, looked at phase by phase.
+//!
+//! A host feeds what it knows, evaluates a phase, and obeys the [`Verdict`]:
+//!
+//! ```text
+//! start → request_line, request_header… → evaluate_request_headers      (phase 1)
+//!       → request_body…                 → evaluate_request_body         (phase 2)
+//!       → response_line, response_header… → evaluate_response_headers   (phase 3)
+//!       → response_body…                → evaluate_response_body        (phase 4)
+//!       → finish                                                        (phase 5)
+//! ```
+//!
+//! Phases can be left out, not repeated or reordered: a call that comes too late is ignored, so that
+//! no order of a host's messages can bring the engine out of step. A transaction that has been
+//! refused evaluates no further phase but the last.
+//!
+//! A transaction keeps its memory when it is started again: reuse it, one per worker.
+
+mod evaluate;
+mod expansion;
+mod matched;
+mod request;
+mod scans;
+mod tx;
+mod values;
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::sync::Arc;
+
+use crate::{
+    body::{BodyScratch, Processor},
+    id::{Phase, RuleIndex, RuleSet},
+    operator::Capture,
+    program::{AuditEngine, Program, RuleEngine},
+    settings::LimitAction,
+    store::{Slice, Store},
+    variable::Variable,
+    verdict::{Refusal, Verdict},
+};
+pub use matched::{Match, MatchedRule, Scores};
+use scans::Scans;
+use tx::TxCollection;
+use values::ValueRef;
+pub(crate) use values::is_stable;
+
+/// What the host knows of a transaction before its first byte.
+#[derive(Clone, Copy, Debug)]
+pub struct Start<'a> {
+    /// A name for the request, unique as far as the host can tell (`UNIQUE_ID`).
+    pub unique_id: &'a str,
+    /// Time since 1970, UTC.
+    pub time: Duration,
+    /// The client's address.
+    pub client: Endpoint,
+    /// The address that the request came in on.
+    pub server: Endpoint,
+}
+
+/// An address and a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The address.
+    pub address: IpAddr,
+    /// The port; 0 when unknown.
+    pub port: u16,
+}
+
+/// Which limits a transaction has hit. Nothing is dropped without one of these being set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// The request body was longer than inspected.
+    pub request_body_truncated: bool,
+    /// The response body was longer than inspected.
+    pub response_body_truncated: bool,
+    /// There were more arguments than are kept.
+    pub arguments_dropped: bool,
+    /// There were more headers than are kept.
+    pub headers_dropped: bool,
+    /// There were more cookies than are kept.
+    pub cookies_dropped: bool,
+    /// Rules created more members of `TX` than are kept.
+    pub tx_members_dropped: bool,
+    /// A transformation or a macro grew beyond its limit and was cut.
+    pub values_cut: bool,
+    /// A pattern with look-around reached its limit of steps and counts as not having matched
+    /// (`MSC_PCRE_LIMITS_EXCEEDED`).
+    pub patterns_gave_up: bool,
+    /// More rules matched than are recorded.
+    pub matches_dropped: bool,
+}
+
+/// What the host has to do with body bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyRoom {
+    /// They were taken, more are welcome.
+    Left,
+    /// The limit is reached: further bytes will not be looked at.
+    Full,
+}
+
+/// How far a transaction has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    RequestHeaders,
+    RequestBody,
+    ResponseHeaders,
+    ResponseBody,
+    Logging,
+    Finished,
+}
+
+/// How far an `allow` reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Allowed {
+    #[default]
+    No,
+    Phase(Phase),
+    Request,
+    All,
+}
+
+/// Settings that `ctl` can change for one transaction.
+#[derive(Clone, Debug)]
+struct Control {
+    rule_engine: RuleEngine,
+    audit_engine: AuditEngine,
+    request_body_access: bool,
+    response_body_access: bool,
+    force_request_body: bool,
+    processor: Option<Processor>,
+    request_body_bytes_max: usize,
+    response_body_bytes_max: usize,
+}
+
+impl Control {
+    fn new(program: &Program) -> Self {
+        Self {
+            rule_engine: program.settings.rule_engine,
+            audit_engine: program.settings.audit_engine,
+            request_body_access: program.settings.request_body_access,
+            response_body_access: program.settings.response_body_access,
+            force_request_body: false,
+            processor: None,
+            request_body_bytes_max: program.limits.request_body_bytes_max,
+            response_body_bytes_max: program.limits.response_body_bytes_max,
+        }
+    }
+}
+
+/// The collections that `initcol` opens.
+pub(crate) const PERSISTENT: [Variable; 5] =
+    [Variable::Global, Variable::Ip, Variable::Resource, Variable::Session, Variable::User];
+
+/// A collection that `initcol` has opened, or not yet. It lives as long as the transaction.
+#[derive(Debug, Default)]
+struct PersistentCollection {
+    key: Option<Vec<u8>>,
+    members: TxCollection,
+}
+
+/// Buffers that evaluation works in; they hold nothing between rules.
+#[derive(Debug, Default)]
+struct Scratch {
+    values: Vec<ValueRef>,
+    stages: Vec<Slice>,
+    parameter: Vec<u8>,
+    expansion: Vec<u8>,
+    name: Vec<u8>,
+    transform_in: Vec<u8>,
+    transform_out: Vec<u8>,
+    capture: Capture,
+    body: BodyScratch,
+}
+
+/// A request and its response under inspection.
+#[derive(Debug)]
+pub struct Transaction {
+    program: Arc<Program>,
+    stage: Stage,
+    verdict: Verdict,
+    control: Control,
+    allowed: Allowed,
+    flags: Flags,
+    store: Store,
+    /// Where the value of each scalar lies, by [`Variable`].
+    scalars: Vec<Slice>,
+    /// Transformed values by lane and value.
+    transformed: Vec<Vec<Slice>>,
+    scans: Scans,
+    tx: TxCollection,
+    /// The persistent collections, in the order of [`PERSISTENT`].
+    persistent: [PersistentCollection; PERSISTENT.len()],
+    removed_rules: RuleSet,
+    /// The `ctl` actions that took targets away: rule and position of the action.
+    removed_targets: Vec<(RuleIndex, usize)>,
+    matches: matched::Matches,
+    highest_severity: u8,
+    current_rule: Option<RuleIndex>,
+    start_time: Duration,
+    scratch: Scratch,
+}
+
+/// Marks a cell of the cache of transformed values that has not been computed.
+const UNKNOWN: Slice =
+    Slice { region: crate::store::Region::Transformed, start: u32::MAX, end: u32::MAX };
+
+impl Transaction {
+    /// A transaction of `program`, to be [started](Self::start).
+    #[must_use]
+    pub fn new(program: Arc<Program>) -> Self {
+        let mut transaction = Self {
+            stage: Stage::Finished,
+            verdict: Verdict::Allow,
+            control: Control::new(&program),
+            allowed: Allowed::No,
+            flags: Flags::default(),
+            store: Store::default(),
+            scalars: vec![Slice::EMPTY; Variable::ALL.len()],
+            transformed: vec![Vec::new(); program.lanes.len()],
+            scans: Scans::new(&program),
+            tx: TxCollection::new(program.tx_names.len()),
+            persistent: Default::default(),
+            removed_rules: RuleSet::default(),
+            removed_targets: Vec::new(),
+            matches: matched::Matches::default(),
+            highest_severity: 255,
+            current_rule: None,
+            start_time: Duration::ZERO,
+            scratch: Scratch::default(),
+            program,
+        };
+        transaction.clear();
+        transaction
+    }
+
+    fn clear(&mut self) {
+        self.stage = Stage::RequestHeaders;
+        self.verdict = Verdict::Allow;
+        self.control = Control::new(&self.program);
+        self.allowed = Allowed::No;
+        self.flags = Flags::default();
+        self.store.clear();
+        self.scalars.fill(Slice::EMPTY);
+        for lane in &mut self.transformed {
+            lane.clear();
+        }
+        self.scans.clear();
+        self.tx.clear();
+        for collection in &mut self.persistent {
+            *collection = PersistentCollection::default();
+        }
+        self.removed_rules.clear();
+        self.removed_targets.clear();
+        self.matches.clear();
+        self.highest_severity = 255;
+        self.current_rule = None;
+    }
+
+    /// Begins a new request, whatever became of the one before.
+    pub fn start(&mut self, start: &Start<'_>) {
+        self.clear();
+        self.start_time = start.time;
+        self.set_start(start);
+    }
+
+    /// The program that this transaction runs.
+    #[must_use]
+    pub const fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// The decision so far. In `DetectionOnly` it is always [`Verdict::Allow`].
+    #[must_use]
+    pub const fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// The limits that were hit so far.
+    #[must_use]
+    pub const fn flags(&self) -> Flags {
+        self.flags
+    }
+
+    /// The mode in force: `SecRuleEngine`, as changed by `ctl:ruleEngine`.
+    #[must_use]
+    pub const fn rule_engine(&self) -> RuleEngine {
+        self.control.rule_engine
+    }
+
+    /// Evaluates phase 1. The request line and headers must have been given.
+    pub fn evaluate_request_headers(&mut self) -> &Verdict {
+        if self.advance(Stage::RequestHeaders, Stage::RequestBody) {
+            self.set_request_headers();
+            if self.inspecting() {
+                self.run(Phase::RequestHeaders);
+            }
+        }
+        &self.verdict
+    }
+
+    /// Whether the host should collect the request's body, known after phase 1.
+    #[must_use]
+    pub fn wants_request_body(&self) -> bool {
+        self.inspecting()
+            && self.stage == Stage::RequestBody
+            && self.program.request_body_rules
+            && self.control.request_body_access
+    }
+
+    /// Takes a piece of the request body.
+    ///
+    /// Bytes beyond the limit are not kept. With `SecRequestBodyLimitAction Reject` they make
+    /// [`Self::verdict`] a refusal with status 413.
+    pub fn request_body(&mut self, chunk: &[u8]) -> BodyRoom {
+        if self.stage != Stage::RequestBody || !self.control.request_body_access {
+            return BodyRoom::Full;
+        }
+        let max = self.control.request_body_bytes_max;
+        if !append_up_to(&mut self.store.request_body, chunk, max) {
+            return BodyRoom::Left;
+        }
+        self.flags.request_body_truncated = true;
+        if self.program.settings.request_body_limit_action == LimitAction::Reject {
+            self.refuse_for_limit(413, Phase::RequestBody);
+        }
+        BodyRoom::Full
+    }
+
+    /// Evaluates phase 2 with the body given so far.
+    pub fn evaluate_request_body(&mut self) -> &Verdict {
+        if self.advance(Stage::RequestBody, Stage::ResponseHeaders) {
+            self.set_request_body();
+            self.run(Phase::RequestBody);
+        }
+        &self.verdict
+    }
+
+    /// Evaluates phase 3. The response line and headers must have been given.
+    pub fn evaluate_response_headers(&mut self) -> &Verdict {
+        if self.advance(Stage::ResponseHeaders, Stage::ResponseBody) {
+            self.set_response_headers();
+            self.run(Phase::ResponseHeaders);
+        }
+        &self.verdict
+    }
+
+    /// Whether the host should collect the response's body, known after phase 3: rules look at it,
+    /// and its media type is one of `SecResponseBodyMimeType`.
+    #[must_use]
+    pub fn wants_response_body(&self) -> bool {
+        self.inspecting()
+            && self.stage == Stage::ResponseBody
+            && self.program.response_body_rules
+            && self.control.response_body_access
+            && self.inspects_media_type()
+    }
+
+    /// Takes a piece of the response body.
+    pub fn response_body(&mut self, chunk: &[u8]) -> BodyRoom {
+        if self.stage != Stage::ResponseBody || !self.wants_response_body() {
+            return BodyRoom::Full;
+        }
+        let max = self.control.response_body_bytes_max;
+        if !append_up_to(&mut self.store.response_body, chunk, max) {
+            return BodyRoom::Left;
+        }
+        self.flags.response_body_truncated = true;
+        if self.program.settings.response_body_limit_action == LimitAction::Reject {
+            self.refuse_for_limit(500, Phase::ResponseBody);
+        }
+        BodyRoom::Full
+    }
+
+    /// Evaluates phase 4 with the body given so far.
+    pub fn evaluate_response_body(&mut self) -> &Verdict {
+        if self.advance(Stage::ResponseBody, Stage::Logging) {
+            self.set_response_body();
+            self.run(Phase::ResponseBody);
+        }
+        &self.verdict
+    }
+
+    /// Evaluates phase 5, which always runs and changes no verdict.
+    pub fn finish(&mut self, now: Duration) -> &Verdict {
+        if self.stage < Stage::Finished {
+            self.stage = Stage::Finished;
+            self.set_duration(now.saturating_sub(self.start_time));
+            if self.control.rule_engine != RuleEngine::Off {
+                self.run(Phase::Logging);
+            }
+        }
+        &self.verdict
+    }
+
+    /// Whether rules run and nothing has been decided yet.
+    fn inspecting(&self) -> bool {
+        self.control.rule_engine != RuleEngine::Off
+            && self.verdict == Verdict::Allow
+            && self.allowed != Allowed::All
+    }
+
+    /// Goes on from `stage` (or one before it that was left out) to `next`; says whether to evaluate.
+    fn advance(&mut self, stage: Stage, next: Stage) -> bool {
+        if self.stage > stage {
+            return false;
+        }
+        self.stage = next;
+        self.inspecting()
+    }
+
+    fn refuse_for_limit(&mut self, status: u16, phase: Phase) {
+        if self.control.rule_engine == RuleEngine::On && self.verdict == Verdict::Allow {
+            self.verdict = Verdict::Deny(Refusal { status, rule: None, phase });
+        }
+    }
+}
+
+/// Appends what fits; says whether something did not.
+fn append_up_to(buffer: &mut Vec<u8>, chunk: &[u8], max: usize) -> bool {
+    let room = max.saturating_sub(buffer.len());
+    buffer.extend_from_slice(chunk.get(..chunk.len().min(room)).unwrap_or_default());
+    chunk.len() > room
+}

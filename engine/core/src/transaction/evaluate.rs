@@ -1,0 +1,438 @@
+//! The order of evaluation: the only place where rules are run, skipped, chained and obeyed.
+//!
+//! Source: ModSecurity reference manual, "Processing Phases" and "Actions". Where ModSecurity 3 and
+//! Coraza agree and the manual is silent, we do as they do: actions that are not disruptive are done
+//! at each matching value of each link, whether or not the chain completes; the disruptive action,
+//! the flow and the log entry are done once, when the whole chain has matched.
+
+use std::sync::Arc;
+
+use super::{Allowed, Transaction, UNKNOWN, tx::TxCollection, values::ValueRef};
+use crate::{
+    expand::Expression,
+    id::{LaneId, Phase, RuleIndex},
+    operator::{Capture, Operator, leading_integer},
+    program::{
+        AllowScope, Change, Ctl, Disruptive, Flow, MatchAction, Program, Rule, RuleEngine, SetVar,
+        TxKey,
+    },
+    store::{Slice, ValueId},
+    transform::Transformation,
+    variable::Variable,
+    verdict::{Refusal, Verdict},
+};
+
+impl Transaction {
+    /// Evaluates the rules of one phase.
+    pub(super) fn run(&mut self, phase: Phase) {
+        if self.skips(phase) {
+            return;
+        }
+        let program = Arc::clone(&self.program);
+        let rules = program.phases.get(phase.index()).map_or(&[][..], Vec::as_slice);
+        let mut at = 0;
+        while let Some(&rule) = rules.get(at) {
+            at += 1;
+            if self.removed_rules.contains(rule) || self.cannot_match(&program, rule, phase) {
+                continue;
+            }
+            match self.run_chain(&program, rule) {
+                Flow::Next => {}
+                Flow::Skip(count) => at = at.saturating_add(count as usize),
+                Flow::SkipAfter(marker) => {
+                    let marker = program.markers.get(marker as usize);
+                    let position = marker.and_then(|positions| positions.get(phase.index()));
+                    // A marker that lies before the rule ends the phase, as in ModSecurity: going
+                    // back would never end.
+                    at = position.map_or(rules.len(), |&position| position as usize).max(at);
+                }
+                Flow::SkipPhase => break,
+            }
+            if self.ends(phase) {
+                break;
+            }
+        }
+    }
+
+    /// Whether an `allow` has taken this phase out.
+    fn skips(&self, phase: Phase) -> bool {
+        phase != Phase::Logging
+            && match self.allowed {
+                Allowed::No | Allowed::Phase(_) => false,
+                Allowed::Request => phase <= Phase::RequestBody,
+                Allowed::All => true,
+            }
+    }
+
+    /// Whether the rest of this phase is not to be evaluated.
+    fn ends(&self, phase: Phase) -> bool {
+        if self.control.rule_engine == RuleEngine::Off {
+            return true;
+        }
+        phase != Phase::Logging
+            && (self.verdict != Verdict::Allow
+                || self.allowed == Allowed::Phase(phase)
+                || self.skips(phase))
+    }
+
+    /// Evaluates a rule and its chain. Gives what the rule says about the order, or `Next`.
+    fn run_chain(&mut self, program: &Program, starter: RuleIndex) -> Flow {
+        let Some(first) = program.rules.get(starter.get()) else { return Flow::Next };
+        self.matches.clear_vars();
+        let last = starter.get() + first.links as usize;
+        for index in starter.get()..=last {
+            let Some(rule) = program.rules.get(index) else { return Flow::Next };
+            let index = RuleIndex::from_usize(index);
+            self.current_rule = Some(index);
+            let matched = self.run_rule(program, index, rule);
+            self.store.clear_temporary();
+            if !matched {
+                return Flow::Next;
+            }
+        }
+        self.current_rule = Some(starter);
+        self.record(program, starter);
+        self.disrupt(program, first);
+        first.flow
+    }
+
+    /// Evaluates one rule: every value of every target. Says whether any matched.
+    fn run_rule(&mut self, program: &Program, index: RuleIndex, rule: &Rule) -> bool {
+        let Some(operator) = &rule.operator else {
+            self.act(program, index, rule);
+            return true;
+        };
+        self.scratch.values.clear();
+        for target in &rule.targets {
+            self.collect(program, target);
+        }
+        if self.scratch.values.is_empty() {
+            return false;
+        }
+        let mut parameter = core::mem::take(&mut self.scratch.parameter);
+        parameter.clear();
+        if let Some(expression) = operator.parameter() {
+            self.expand(program, expression, &mut parameter);
+        }
+        let values = core::mem::take(&mut self.scratch.values);
+        let mut matched = false;
+        for value in &values {
+            if !self.removed_targets.is_empty() && self.target_removed(program, index, value) {
+                continue;
+            }
+            matched |= self.run_value(program, index, rule, operator, &parameter, value);
+        }
+        self.scratch.values = values;
+        self.scratch.parameter = parameter;
+        matched
+    }
+
+    fn run_value(
+        &mut self,
+        program: &Program,
+        index: RuleIndex,
+        rule: &Rule,
+        operator: &Operator,
+        parameter: &[u8],
+        value: &ValueRef,
+    ) -> bool {
+        if !rule.multi_match {
+            let slice = self.transformed(program, rule.lane, value);
+            return self.test(program, index, rule, operator, parameter, value, slice);
+        }
+        let mut stages = core::mem::take(&mut self.scratch.stages);
+        self.stages(program, rule.lane, value.value, &mut stages);
+        let mut matched = false;
+        for &slice in &stages {
+            matched |= self.test(program, index, rule, operator, parameter, value, slice);
+        }
+        self.scratch.stages = stages;
+        matched
+    }
+
+    /// Applies the operator to one transformed value, and on a match does the rule's actions.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "all of a rule's evaluation meets here, by reference"
+    )]
+    fn test(
+        &mut self,
+        program: &Program,
+        index: RuleIndex,
+        rule: &Rule,
+        operator: &Operator,
+        parameter: &[u8],
+        value: &ValueRef,
+        slice: Slice,
+    ) -> bool {
+        let capturing = rule.capture && !rule.negated;
+        let bytes = self.store.bytes(slice);
+        let capture = &mut self.scratch.capture;
+        let matches = operator.matches(bytes, parameter, capturing, capture);
+        self.flags.patterns_gave_up |= capture.gave_up;
+        if matches == rule.negated {
+            return false;
+        }
+        if capturing {
+            self.set_captures(slice);
+        }
+        let mut name = core::mem::take(&mut self.scratch.name);
+        self.write_value_name(value, &mut name);
+        self.matches.push_var(&name, self.store.bytes(slice));
+        self.scratch.name = name;
+        self.act(program, index, rule);
+        true
+    }
+
+    /// `TX:0` to `TX:9`: what was captured, and nothing where nothing was.
+    fn set_captures(&mut self, slice: Slice) {
+        let capture = &self.scratch.capture;
+        let bytes = self.store.bytes(slice);
+        for (slot, group) in self.program.captures.iter().zip(&capture.groups) {
+            match group.and_then(|(start, end)| bytes.get(start..end)) {
+                Some(text) => self.tx.set_slot(*slot, text),
+                None => self.tx.unset_slot(*slot),
+            }
+        }
+        if let (Some(&slot), false) = (self.program.captures.first(), capture.text.is_empty()) {
+            self.tx.set_slot(slot, &capture.text);
+        }
+    }
+
+    /// The value at the end of a chain of transformations.
+    pub(super) fn transformed(
+        &mut self,
+        program: &Program,
+        lane: LaneId,
+        value: &ValueRef,
+    ) -> Slice {
+        if lane == LaneId::NONE {
+            return value.value;
+        }
+        let Some(ValueId(id)) = value.id else {
+            return self.transform(program, lane, value.value, false);
+        };
+        let cell = id as usize;
+        let cached = self.transformed.get(lane.get()).and_then(|cells| cells.get(cell));
+        if let Some(&slice) = cached.filter(|&&slice| slice != UNKNOWN) {
+            return slice;
+        }
+        let slice = self.transform(program, lane, value.value, true);
+        if let Some(cells) = self.transformed.get_mut(lane.get()) {
+            if cells.len() <= cell {
+                cells.resize(cell + 1, UNKNOWN);
+            }
+            if let Some(place) = cells.get_mut(cell) {
+                *place = slice;
+            }
+        }
+        slice
+    }
+
+    /// Runs a chain of transformations. A value that nothing changes is not copied.
+    fn transform(&mut self, program: &Program, lane: LaneId, value: Slice, keep: bool) -> Slice {
+        let chain = program.lanes.get(lane.get()).map_or(&[][..], |chain| chain);
+        let mut changed = false;
+        for transformation in chain {
+            changed |= self.transform_step(program, *transformation, value, changed);
+        }
+        if !changed {
+            return value;
+        }
+        let result = core::mem::take(&mut self.scratch.transform_in);
+        let slice = if keep {
+            self.store.push_transformed(&result)
+        } else {
+            self.store.push_temporary(&result)
+        };
+        self.scratch.transform_in = result;
+        slice
+    }
+
+    /// One transformation of `value`, or of the result so far; the result is left in `transform_in`.
+    fn transform_step(
+        &mut self,
+        program: &Program,
+        transformation: Transformation,
+        value: Slice,
+        changed_before: bool,
+    ) -> bool {
+        let scratch = &mut self.scratch;
+        let input = if changed_before { &scratch.transform_in } else { self.store.bytes(value) };
+        if !transformation.apply(input, &mut scratch.transform_out) {
+            return false;
+        }
+        let max = program.limits.transform_bytes_max;
+        if scratch.transform_out.len() > max {
+            scratch.transform_out.truncate(max);
+            self.flags.values_cut = true;
+        }
+        core::mem::swap(&mut scratch.transform_in, &mut scratch.transform_out);
+        true
+    }
+
+    /// `multiMatch`: the value as it is, and after each transformation that changes it.
+    fn stages(&mut self, program: &Program, lane: LaneId, value: Slice, stages: &mut Vec<Slice>) {
+        stages.clear();
+        stages.push(value);
+        let chain = program.lanes.get(lane.get()).map_or(&[][..], |chain| chain);
+        let mut changed = false;
+        for transformation in chain {
+            if self.transform_step(program, *transformation, value, changed) {
+                changed = true;
+                let result = core::mem::take(&mut self.scratch.transform_in);
+                stages.push(self.store.push_temporary(&result));
+                self.scratch.transform_in = result;
+            }
+        }
+    }
+
+    /// Does the actions that are due at each match.
+    fn act(&mut self, program: &Program, index: RuleIndex, rule: &Rule) {
+        for (at, action) in rule.on_match.iter().enumerate() {
+            match action {
+                MatchAction::SetVar(setvar) => self.set_variable(program, setvar),
+                MatchAction::Ctl(ctl) => self.control(index, at, ctl),
+                MatchAction::InitCol(collection, key) => {
+                    self.open_collection(program, *collection, key)
+                }
+            }
+        }
+    }
+
+    fn open_collection(&mut self, program: &Program, collection: Variable, key: &Expression) {
+        let mut text = Vec::new();
+        self.expand(program, key, &mut text);
+        let at = super::PERSISTENT.iter().position(|&known| known == collection);
+        if let Some(collection) = at.and_then(|at| self.persistent.get_mut(at)) {
+            // The first key stands: a collection is opened once in a transaction.
+            collection.key.get_or_insert(text);
+        }
+    }
+
+    /// The collection that `setvar` writes; `None` for a persistent one that has not been opened.
+    fn writable(&mut self, collection: Variable) -> Option<&mut TxCollection> {
+        if collection == Variable::Tx {
+            return Some(&mut self.tx);
+        }
+        let at = super::PERSISTENT.iter().position(|&known| known == collection)?;
+        let collection = self.persistent.get_mut(at)?;
+        collection.key.is_some().then_some(&mut collection.members)
+    }
+
+    fn set_variable(&mut self, program: &Program, setvar: &SetVar) {
+        let mut value = core::mem::take(&mut self.scratch.expansion);
+        value.clear();
+        let mut name = core::mem::take(&mut self.scratch.name);
+        name.clear();
+        if let TxKey::Expression(expression) = &setvar.key {
+            self.expand(program, expression, &mut name);
+            name.make_ascii_lowercase();
+        }
+        let known = match &setvar.key {
+            TxKey::Slot(slot) => Some(*slot),
+            TxKey::Expression(_) if setvar.collection == Variable::Tx => program.slot_of(&name),
+            TxKey::Expression(_) => None,
+        };
+        let current = self.writable(setvar.collection).and_then(|members| match known {
+            Some(slot) => members.slot(slot),
+            None => members.other(&name),
+        });
+        let current = current.map_or(0, leading_integer);
+        let set = match &setvar.change {
+            Change::Unset => false,
+            Change::Set(expression) => {
+                self.expand(program, expression, &mut value);
+                true
+            }
+            Change::Add(expression) => {
+                self.write_sum(program, current, expression, 1, &mut value);
+                true
+            }
+            Change::Subtract(expression) => {
+                self.write_sum(program, current, expression, -1, &mut value);
+                true
+            }
+        };
+        let mut kept = true;
+        if let Some(members) = self.writable(setvar.collection) {
+            match (known, set) {
+                (Some(slot), true) => members.set_slot(slot, &value),
+                (Some(slot), false) => members.unset_slot(slot),
+                (None, true) => {
+                    kept = members.set_other(&name, &value, program.limits.tx_members_max);
+                }
+                (None, false) => members.unset_other(&name),
+            }
+        }
+        self.flags.tx_members_dropped |= !kept;
+        self.scratch.name = name;
+        self.scratch.expansion = value;
+    }
+
+    fn write_sum(
+        &mut self,
+        program: &Program,
+        current: i64,
+        expression: &Expression,
+        sign: i64,
+        out: &mut Vec<u8>,
+    ) {
+        self.expand(program, expression, out);
+        let sum = current.saturating_add(leading_integer(out).saturating_mul(sign));
+        out.clear();
+        out.extend_from_slice(sum.to_string().as_bytes());
+    }
+
+    fn control(&mut self, index: RuleIndex, at: usize, ctl: &Ctl) {
+        match ctl {
+            Ctl::RuleEngine(mode) => self.control.rule_engine = *mode,
+            Ctl::AuditEngine(mode) => self.control.audit_engine = *mode,
+            Ctl::AuditLogParts => {}
+            Ctl::RequestBodyAccess(access) => self.control.request_body_access = *access,
+            Ctl::ResponseBodyAccess(access) => self.control.response_body_access = *access,
+            Ctl::ForceRequestBodyVariable(force) => self.control.force_request_body = *force,
+            Ctl::RequestBodyProcessor(processor) => {
+                self.control.processor = Some(*processor);
+                self.set_processor();
+            }
+            Ctl::RequestBodyLimit(max) => self.control.request_body_bytes_max = *max,
+            Ctl::ResponseBodyLimit(max) => self.control.response_body_bytes_max = *max,
+            Ctl::RemoveRules(rules) => self.removed_rules.extend(rules),
+            Ctl::RemoveTargets(..) => {
+                if !self.removed_targets.contains(&(index, at)) {
+                    self.removed_targets.push((index, at));
+                }
+            }
+        }
+    }
+
+    /// Does the disruptive action of a rule whose chain has matched, where rules may block.
+    fn disrupt(&mut self, program: &Program, rule: &Rule) {
+        if self.control.rule_engine != RuleEngine::On || rule.phase == Phase::Logging {
+            return;
+        }
+        let refusal = |status| Refusal { status, rule: Some(rule.id), phase: rule.phase };
+        match &rule.disruptive {
+            Disruptive::Pass => {}
+            Disruptive::Deny(status) => self.verdict = Verdict::Deny(refusal(*status)),
+            Disruptive::Drop => self.verdict = Verdict::Drop(refusal(403)),
+            Disruptive::Redirect(status, location) => {
+                let mut text = Vec::new();
+                self.expand(program, location, &mut text);
+                let location = String::from_utf8_lossy(&text).into_owned();
+                self.verdict = Verdict::Redirect { refusal: refusal(*status), location };
+            }
+            Disruptive::Allow(scope) => {
+                self.allowed = match scope {
+                    AllowScope::All => Allowed::All,
+                    AllowScope::Phase => Allowed::Phase(rule.phase),
+                    AllowScope::Request => Allowed::Request,
+                };
+            }
+        }
+    }
+}
+
+/// The size of [`Capture`] and of the slots for it must agree.
+const _: () = assert!(Capture::GROUPS == 10);

@@ -1,0 +1,138 @@
+//! Macro expansion at run time.
+
+use super::{Transaction, request::decimal};
+use crate::{
+    compile::SEVERITIES,
+    expand::{Expression, Segment},
+    program::{Program, Select},
+    variable::Variable,
+};
+
+impl Transaction {
+    /// Appends the expansion of `expression` to `out`, up to the limit.
+    pub(super) fn expand(&mut self, program: &Program, expression: &Expression, out: &mut Vec<u8>) {
+        let max = out.len() + program.limits.expansion_bytes_max;
+        for segment in expression.segments() {
+            match segment {
+                Segment::Literal(text) => out.extend_from_slice(text),
+                Segment::Tx(slot) => out.extend_from_slice(self.tx.slot(*slot).unwrap_or_default()),
+                Segment::Scalar(variable) => self.write_scalar(*variable, out),
+                Segment::Member(variable, key) => self.write_member(program, *variable, key, out),
+            }
+            if out.len() > max {
+                out.truncate(max);
+                self.flags.values_cut = true;
+                return;
+            }
+        }
+    }
+
+    fn write_scalar(&self, variable: Variable, out: &mut Vec<u8>) {
+        match variable {
+            Variable::MatchedVar => {
+                out.extend_from_slice(self.matches.vars().last().map_or(&[], |var| &var.value));
+            }
+            Variable::MatchedVarName => {
+                out.extend_from_slice(self.matches.vars().last().map_or(&[], |var| &var.name));
+            }
+            Variable::HighestSeverity => {
+                let mut digits = [0; 20];
+                out.extend_from_slice(decimal(u64::from(self.highest_severity), &mut digits));
+            }
+            Variable::MscPcreLimitsExceeded => {
+                out.push(if self.flags.patterns_gave_up { b'1' } else { b'0' });
+            }
+            Variable::FullRequest => self.write_full_request(out),
+            Variable::FullRequestLength => {
+                let mut digits = [0; 20];
+                let mut full = Vec::new();
+                self.write_full_request(&mut full);
+                out.extend_from_slice(decimal(full.len() as u64, &mut digits));
+            }
+            // A collection without a name: its first member, as ModSecurity 3 resolves it.
+            _ if super::values::lists(variable).is_some() => {
+                self.write_first(variable, &Select::All, out);
+            }
+            _ => out.extend_from_slice(self.store.bytes(self.scalar(variable))),
+        }
+    }
+
+    pub(super) fn write_full_request(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.store.bytes(self.scalar(Variable::RequestLine)));
+        out.push(b'\n');
+        for pair in self.store.list(crate::store::List::RequestHeaders) {
+            out.extend_from_slice(self.store.bytes(pair.name));
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(self.store.bytes(pair.value));
+            out.push(b'\n');
+        }
+        out.push(b'\n');
+        out.extend_from_slice(&self.store.request_body);
+    }
+
+    fn write_member(
+        &mut self,
+        program: &Program,
+        variable: Variable,
+        key: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        match variable {
+            Variable::Rule => self.write_rule(program, key, out),
+            Variable::Tx => out.extend_from_slice(self.tx.other(key).unwrap_or_default()),
+            Variable::MatchedVars | Variable::MatchedVarsNames => {
+                let mut vars = self.matches.vars().iter();
+                if let Some(var) = vars.find(|var| var.name.eq_ignore_ascii_case(key)) {
+                    let names = variable == Variable::MatchedVarsNames;
+                    out.extend_from_slice(if names { &var.name } else { &var.value });
+                }
+            }
+            _ => match self.persistent_collection(variable) {
+                Some(collection) => {
+                    out.extend_from_slice(collection.members.other(key).unwrap_or_default());
+                }
+                None => self.write_first(variable, &Select::Key(key.into()), out),
+            },
+        }
+    }
+
+    fn persistent_collection(&self, variable: Variable) -> Option<&super::PersistentCollection> {
+        let at = super::PERSISTENT.iter().position(|&known| known == variable)?;
+        self.persistent.get(at)
+    }
+
+    fn write_first(&self, variable: Variable, select: &Select, out: &mut Vec<u8>) {
+        let Some((lists, part)) = super::values::lists(variable) else { return };
+        let mut pairs = lists.iter().flat_map(|&list| self.store.list(list));
+        let found = pairs.find(|pair| super::values::selects(select, self.store.bytes(pair.name)));
+        if let Some(pair) = found {
+            out.extend_from_slice(self.store.bytes(part.of(pair).0));
+        }
+    }
+
+    /// `%{rule.id}` and its like.
+    fn write_rule(&mut self, program: &Program, key: &[u8], out: &mut Vec<u8>) {
+        let Some(rule) = self.current_rule.and_then(|index| program.rules.get(index.get())) else {
+            return;
+        };
+        match key {
+            b"id" => out.extend_from_slice(rule.id.to_string().as_bytes()),
+            b"rev" => out.extend_from_slice(rule.meta.rev.as_bytes()),
+            b"msg" => out.extend_from_slice(rule.meta.msg_text.as_bytes()),
+            b"severity" => {
+                let name =
+                    rule.meta.severity.and_then(|number| SEVERITIES.get(usize::from(number)));
+                out.extend_from_slice(name.map_or("", |name| name).as_bytes());
+            }
+            b"logdata" => {
+                // `logdata` may itself name rule.logdata; then it is empty inside.
+                let current = self.current_rule.take();
+                if let Some(text) = &rule.meta.logdata {
+                    self.expand(program, text, out);
+                }
+                self.current_rule = current;
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What matched: for rules that ask (`MATCHED_VAR` and its like), and for logs.
+
+use std::borrow::Cow;
+
+use super::Transaction;
+use crate::{
+    compile::SEVERITIES,
+    id::{Phase, RuleId, RuleIndex},
+    operator::leading_integer,
+    program::{AuditEngine, Program},
+};
+
+/// One value that matched, as recorded for logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// Where it stood, such as `ARGS:id`.
+    pub variable: Vec<u8>,
+    /// The value, transformed, cut to [`crate::Limits::match_value_bytes_max`].
+    pub value: Vec<u8>,
+}
+
+/// A rule that matched, its whole chain with it, and that logs.
+#[derive(Clone, Debug)]
+pub struct MatchedRule<'t> {
+    /// The rule's id.
+    pub id: RuleId,
+    /// The phase in which it matched.
+    pub phase: Phase,
+    /// `msg`, expanded.
+    pub msg: Cow<'t, str>,
+    /// `logdata`, expanded.
+    pub logdata: Cow<'t, str>,
+    /// 0 (emergency) to 7 (debug).
+    pub severity: Option<u8>,
+    /// `tag`, in the order written.
+    pub tags: &'t [Box<str>],
+    /// `ver`.
+    pub ver: &'t str,
+    /// `rev`.
+    pub rev: &'t str,
+    /// `maturity`.
+    pub maturity: Option<u8>,
+    /// `accuracy`.
+    pub accuracy: Option<u8>,
+    /// The file in which the rule stands.
+    pub file: &'t str,
+    /// The line on which it begins.
+    pub line: u32,
+    /// Whether it is to appear in the error log (`log`).
+    pub log: bool,
+    /// Whether it makes the transaction relevant for the audit log (`auditlog`).
+    pub audit_log: bool,
+    /// The values that matched, at most [`crate::Limits::matches_per_rule_max`].
+    pub matches: &'t [Match],
+}
+
+impl MatchedRule<'_> {
+    /// `CRITICAL` and its like; empty when the rule has no severity.
+    #[must_use]
+    pub fn severity_name(&self) -> &'static str {
+        self.severity.and_then(|number| SEVERITIES.get(usize::from(number))).copied().unwrap_or("")
+    }
+}
+
+/// The anomaly scores of a transaction, as CRS counts them; 0 where no rule counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scores {
+    /// Of the request.
+    pub inbound: i64,
+    /// Of the response.
+    pub outbound: i64,
+}
+
+#[derive(Debug)]
+struct Record {
+    rule: RuleIndex,
+    msg: Vec<u8>,
+    logdata: Vec<u8>,
+    matches: Vec<Match>,
+}
+
+/// A member of `MATCHED_VARS`.
+#[derive(Debug, Default)]
+pub(super) struct MatchedVar {
+    pub(super) name: Vec<u8>,
+    pub(super) value: Vec<u8>,
+}
+
+/// What has matched in the current chain, and the rules that matched so far.
+#[derive(Debug, Default)]
+pub(super) struct Matches {
+    vars: Vec<MatchedVar>,
+    /// How many of `vars` are in use: the rest is kept for its memory.
+    used: usize,
+    records: Vec<Record>,
+}
+
+/// Members of `MATCHED_VARS` kept for one chain.
+const MATCHED_VARS_MAX: usize = 4_096;
+
+/// Bytes of a matched value whose memory is kept.
+const VALUE_BYTES_KEPT: usize = 4 << 10;
+
+impl Matches {
+    pub(super) fn clear(&mut self) {
+        self.clear_vars();
+        self.records.clear();
+    }
+
+    pub(super) fn clear_vars(&mut self) {
+        for var in self.vars.iter_mut().take(self.used) {
+            var.name.clear();
+            var.name.shrink_to(VALUE_BYTES_KEPT);
+            var.value.clear();
+            var.value.shrink_to(VALUE_BYTES_KEPT);
+        }
+        self.used = 0;
+    }
+
+    pub(super) fn vars(&self) -> &[MatchedVar] {
+        self.vars.get(..self.used).unwrap_or_default()
+    }
+
+    /// Adds a match; beyond the limit the last one is replaced, so that `MATCHED_VAR` stays right.
+    pub(super) fn push_var(&mut self, name: &[u8], value: &[u8]) {
+        let at = self.used.min(MATCHED_VARS_MAX - 1);
+        if self.vars.len() <= at {
+            self.vars.resize_with(at + 1, MatchedVar::default);
+        }
+        if let Some(var) = self.vars.get_mut(at) {
+            var.name.clear();
+            var.name.extend_from_slice(name);
+            var.value.clear();
+            var.value.extend_from_slice(value);
+        }
+        self.used = at + 1;
+    }
+}
+
+impl Transaction {
+    /// Records the chain that begins with `rule`, all of which has matched.
+    pub(super) fn record(&mut self, program: &Program, rule: RuleIndex) {
+        let Some(starter) = program.rules.get(rule.get()) else { return };
+        if let Some(severity) = starter.meta.severity {
+            self.highest_severity = self.highest_severity.min(severity);
+        }
+        if !starter.log && !starter.audit_log {
+            return;
+        }
+        let limits = &program.limits;
+        if self.matches.records.len() >= limits.matched_rules_max {
+            self.flags.matches_dropped = true;
+            return;
+        }
+        let chain = program.rules.get(rule.get()..=rule.get() + starter.links as usize);
+        let chain = chain.unwrap_or_default();
+        let mut msg = Vec::new();
+        let mut logdata = Vec::new();
+        if let Some(text) = chain.iter().find_map(|rule| rule.meta.msg.as_ref()) {
+            self.expand(program, text, &mut msg);
+        }
+        if let Some(text) = chain.iter().find_map(|rule| rule.meta.logdata.as_ref()) {
+            self.expand(program, text, &mut logdata);
+        }
+        let cut = |value: &[u8]| {
+            value.get(..value.len().min(limits.match_value_bytes_max)).unwrap_or_default().to_vec()
+        };
+        let vars = self.matches.vars().iter().take(limits.matches_per_rule_max);
+        let matches =
+            vars.map(|var| Match { variable: cut(&var.name), value: cut(&var.value) }).collect();
+        self.matches.records.push(Record { rule, msg, logdata, matches });
+    }
+
+    /// The rules that matched and log, or are to be audited, in the order of evaluation.
+    pub fn matched_rules(&self) -> impl Iterator<Item = MatchedRule<'_>> {
+        self.matches.records.iter().filter_map(|record| {
+            let rule = self.program.rules.get(record.rule.get())?;
+            let meta = &rule.meta;
+            Some(MatchedRule {
+                id: rule.id,
+                phase: rule.phase,
+                msg: String::from_utf8_lossy(&record.msg),
+                logdata: String::from_utf8_lossy(&record.logdata),
+                severity: meta.severity,
+                tags: &meta.tags,
+                ver: &meta.ver,
+                rev: &meta.rev,
+                maturity: meta.maturity,
+                accuracy: meta.accuracy,
+                file: &meta.file,
+                line: meta.line,
+                log: rule.log,
+                audit_log: rule.audit_log,
+                matches: &record.matches,
+            })
+        })
+    }
+
+    /// The anomaly scores so far.
+    #[must_use]
+    pub fn scores(&self) -> Scores {
+        let slots = self.program.scores;
+        let read = |slot| self.tx.slot(slot).map(leading_integer);
+        Scores {
+            inbound: read(slots.inbound).or_else(|| read(slots.inbound_crs3)).unwrap_or(0),
+            outbound: read(slots.outbound).or_else(|| read(slots.outbound_crs3)).unwrap_or(0),
+        }
+    }
+
+    /// Whether an audit record is due (`SecAuditEngine`, `SecAuditLogRelevantStatus`).
+    ///
+    /// `status` is the status that the client got.
+    #[must_use]
+    pub fn audit_due(&self, status: u16) -> bool {
+        match self.control.audit_engine {
+            AuditEngine::On => true,
+            AuditEngine::Off => false,
+            AuditEngine::RelevantOnly => {
+                let relevant = &self.program.settings.audit_log_relevant_status;
+                self.matched_rules().any(|rule| rule.audit_log)
+                    || relevant
+                        .as_ref()
+                        .is_some_and(|pattern| pattern.is_match(status.to_string().as_bytes()))
+            }
+        }
+    }
+}

@@ -1,0 +1,534 @@
+//! From what the host gives to the values of variables.
+
+use core::time::Duration;
+
+use super::{Start, Transaction};
+use crate::{
+    body::{self, BodySink, Outcome, Processor, Room, urlencoded},
+    cookie,
+    id::Phase,
+    limits::Limits,
+    store::{List, Slice, Store},
+    transaction::Flags,
+    variable::Variable,
+};
+
+impl Transaction {
+    pub(super) fn scalar(&self, variable: Variable) -> Slice {
+        self.scalars.get(variable as usize).copied().unwrap_or(Slice::EMPTY)
+    }
+
+    fn set(&mut self, variable: Variable, slice: Slice) {
+        if let Some(scalar) = self.scalars.get_mut(variable as usize) {
+            *scalar = slice;
+        }
+    }
+
+    fn set_bytes(&mut self, variable: Variable, bytes: &[u8]) {
+        let slice = self.store.push(bytes);
+        self.set(variable, slice);
+    }
+
+    fn set_number(&mut self, variable: Variable, number: u64) {
+        let mut digits = [0; 20];
+        let text = decimal(number, &mut digits);
+        self.set_bytes(variable, text);
+    }
+
+    fn set_flag(&mut self, variable: Variable, flag: bool) {
+        self.set_bytes(variable, if flag { b"1" } else { b"0" });
+    }
+
+    pub(super) fn set_start(&mut self, start: &Start<'_>) {
+        self.set_bytes(Variable::UniqueId, start.unique_id.as_bytes());
+        let client = start.client.address.to_canonical().to_string();
+        self.set_bytes(Variable::RemoteAddr, client.as_bytes());
+        self.set(Variable::RemoteHost, self.scalar(Variable::RemoteAddr));
+        self.set_number(Variable::RemotePort, u64::from(start.client.port));
+        let server = start.server.address.to_canonical().to_string();
+        self.set_bytes(Variable::ServerAddr, server.as_bytes());
+        self.set_number(Variable::ServerPort, u64::from(start.server.port));
+        self.set_time(start.time.as_secs());
+    }
+
+    fn set_time(&mut self, seconds: u64) {
+        let clock = Clock::at(seconds);
+        self.set_number(Variable::TimeEpoch, seconds);
+        self.set_number(Variable::TimeSec, clock.second);
+        self.set_number(Variable::TimeMin, clock.minute);
+        self.set_number(Variable::TimeHour, clock.hour);
+        self.set_number(Variable::TimeDay, clock.day);
+        self.set_number(Variable::TimeMon, clock.month);
+        self.set_number(Variable::TimeYear, clock.year);
+        self.set_number(Variable::TimeWday, clock.weekday);
+        let time = format!("{:02}:{:02}:{:02}", clock.hour, clock.minute, clock.second);
+        self.set_bytes(Variable::Time, time.as_bytes());
+    }
+
+    pub(super) fn set_duration(&mut self, duration: Duration) {
+        let microseconds = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.set_number(Variable::Duration, microseconds);
+    }
+
+    /// The request line. `protocol` as in `HTTP/1.1`, `HTTP/2`, `HTTP/3`.
+    pub fn request_line(&mut self, method: &[u8], uri: &[u8], protocol: &[u8]) {
+        if self.stage != super::Stage::RequestHeaders {
+            return;
+        }
+        let start = self.store.push(method);
+        self.store.push(b" ");
+        let raw = self.store.push(uri);
+        self.store.push(b" ");
+        let end = self.store.push(protocol);
+        self.set(Variable::RequestLine, Slice { end: end.end, ..start });
+        self.set(Variable::RequestMethod, start);
+        self.set(Variable::RequestUriRaw, raw);
+        self.set(Variable::RequestProtocol, end);
+        self.set_uri(uri, raw);
+    }
+
+    fn set_uri(&mut self, uri: &[u8], raw: Slice) {
+        let path_at = path_start(uri);
+        let request_uri = Slice { start: raw.start + offset(path_at), ..raw };
+        self.set(Variable::RequestUri, request_uri);
+        // A fragment is never sent by a client that means well; what follows it is not a path.
+        let rest = uri.get(path_at..).unwrap_or_default();
+        let rest = rest.get(..find(rest, b"#").unwrap_or(rest.len())).unwrap_or_default();
+        let question = find(rest, b"?");
+        let (path, query) = match question {
+            Some(at) => {
+                let start = request_uri.start + offset(at + 1);
+                let end = request_uri.start + offset(rest.len());
+                self.set(Variable::QueryString, Slice { start, end, ..raw });
+                (rest.get(..at).unwrap_or_default(), rest.get(at + 1..).unwrap_or_default())
+            }
+            None => (rest, &[][..]),
+        };
+        let path_slice = Slice { end: request_uri.start + offset(path.len()), ..request_uri };
+        let file_name = self.decoded_path(path, path_slice);
+        self.set(Variable::RequestFilename, file_name);
+        self.set(Variable::RequestBasename, self.base_name(file_name));
+        let outcome = self.parse_arguments(query);
+        self.set_flag(Variable::UrlencodedError, outcome.invalid_escapes);
+    }
+
+    /// The path with `%XX` decoded; the path itself when there is nothing to decode.
+    fn decoded_path(&mut self, path: &[u8], as_sent: Slice) -> Slice {
+        if !path.contains(&b'%') {
+            return as_sent;
+        }
+        let mut decoded = core::mem::take(&mut self.scratch.expansion);
+        decoded.clear();
+        urlencoded::percent_decode(path, &mut decoded);
+        let slice = self.store.push(&decoded);
+        self.scratch.expansion = decoded;
+        slice
+    }
+
+    fn base_name(&self, file_name: Slice) -> Slice {
+        let bytes = self.store.bytes(file_name);
+        match bytes.iter().rposition(|byte| matches!(byte, b'/' | b'\\')) {
+            Some(at) if at + 1 < bytes.len() => {
+                Slice { start: file_name.start + offset(at + 1), ..file_name }
+            }
+            _ => file_name,
+        }
+    }
+
+    fn parse_arguments(&mut self, query: &[u8]) -> Outcome {
+        let separator = self.program.settings.argument_separator;
+        let mut sink = Sink {
+            store: &mut self.store,
+            flags: &mut self.flags,
+            limits: &self.program.limits,
+            arguments: List::ArgsGet,
+            left: self.program.limits.arguments_max,
+            files_bytes: 0,
+        };
+        urlencoded::parse(query, separator, &mut self.scratch.body, &mut sink)
+    }
+
+    /// A request header, in the order received. Repeated names are repeated calls.
+    pub fn request_header(&mut self, name: &[u8], value: &[u8]) {
+        if self.stage == super::Stage::RequestHeaders {
+            self.add_header(List::RequestHeaders, name, value);
+        }
+    }
+
+    /// A response header, in the order received.
+    pub fn response_header(&mut self, name: &[u8], value: &[u8]) {
+        if self.stage <= super::Stage::ResponseHeaders {
+            self.add_header(List::ResponseHeaders, name, value);
+        }
+    }
+
+    fn add_header(&mut self, list: List, name: &[u8], value: &[u8]) {
+        if self.store.list(list).len() >= self.program.limits.headers_max {
+            self.flags.headers_dropped = true;
+            return;
+        }
+        self.store.add_pair(list, name, value);
+    }
+
+    /// What follows from the headers as a whole: cookies, host, processor.
+    pub(super) fn set_request_headers(&mut self) {
+        for position in 0..self.store.list(List::RequestHeaders).len() {
+            let Some(&header) = self.store.list(List::RequestHeaders).get(position) else { break };
+            if self.store.bytes(header.name).eq_ignore_ascii_case(b"cookie") {
+                self.add_cookies(header.value);
+            }
+        }
+        if let Some(host) = self.store.find(List::RequestHeaders, b"host") {
+            let name = host_name(host).to_vec();
+            self.set_bytes(Variable::ServerName, &name);
+        }
+        if let Some(value) = self.store.find(List::RequestHeaders, b"authorization") {
+            let scheme = value.split(|&byte| byte == b' ').next().unwrap_or_default().to_vec();
+            self.set_bytes(Variable::AuthType, &scheme);
+        }
+        let content_type = self.store.find(List::RequestHeaders, b"content-type");
+        self.control.processor = content_type.and_then(body::from_content_type);
+        self.set_processor();
+        self.set_arguments_size();
+        self.refuse_what_was_dropped();
+    }
+
+    /// What was not kept was not inspected: where rules may block, such a request is refused.
+    fn refuse_what_was_dropped(&mut self) {
+        if self.flags.headers_dropped || self.flags.cookies_dropped {
+            self.refuse_for_limit(431, Phase::RequestHeaders);
+        } else if self.flags.arguments_dropped {
+            self.refuse_for_limit(400, Phase::RequestHeaders);
+        }
+    }
+
+    pub(super) fn set_processor(&mut self) {
+        let name = self.control.processor.map_or("", Processor::name);
+        self.set_bytes(Variable::ReqbodyProcessor, name.as_bytes());
+    }
+
+    fn add_cookies(&mut self, header: Slice) {
+        let line = self.store.bytes(header).to_vec();
+        for (name, value) in cookie::pairs(&line) {
+            if self.store.list(List::Cookies).len() >= self.program.limits.cookies_max {
+                self.flags.cookies_dropped = true;
+                return;
+            }
+            self.store.add_pair(List::Cookies, name, value);
+        }
+    }
+
+    fn set_arguments_size(&mut self) {
+        let pairs = [List::ArgsGet, List::ArgsPost].map(|list| self.store.list(list).iter());
+        let size: usize =
+            pairs.into_iter().flatten().map(|pair| pair.name.len() + pair.value.len()).sum();
+        self.set_number(Variable::ArgsCombinedSize, size as u64);
+    }
+
+    /// Runs the body processor and sets what follows from the body.
+    pub(super) fn set_request_body(&mut self) {
+        self.set_number(Variable::RequestBodyLength, self.store.request_body.len() as u64);
+        self.set_flag(Variable::InboundDataError, self.flags.request_body_truncated);
+        let processor = self.control.processor.filter(|_| self.control.request_body_access);
+        let as_form = matches!(processor, Some(Processor::UrlEncoded | Processor::Raw));
+        if as_form || self.control.force_request_body {
+            self.set(Variable::RequestBody, self.store.request_body_slice());
+        }
+        let outcome = match processor {
+            Some(processor) => self.process_body(processor),
+            None => Outcome::default(),
+        };
+        self.set_body_outcome(&outcome);
+        self.set_arguments_size();
+    }
+
+    fn process_body(&mut self, processor: Processor) -> Outcome {
+        // The processor reads the body while what it finds is added to the same store.
+        let body = core::mem::take(&mut self.store.request_body);
+        let content_type =
+            self.store.find(List::RequestHeaders, b"content-type").unwrap_or_default().to_vec();
+        let mut sink = Sink {
+            store: &mut self.store,
+            flags: &mut self.flags,
+            limits: &self.program.limits,
+            arguments: List::ArgsPost,
+            left: self.program.limits.arguments_max,
+            files_bytes: 0,
+        };
+        let outcome = body::process(
+            processor,
+            &content_type,
+            &body,
+            &self.program.limits,
+            self.program.settings.argument_separator,
+            &mut self.scratch.body,
+            &mut sink,
+        );
+        let files_bytes = sink.files_bytes;
+        self.store.request_body = body;
+        self.set_number(Variable::FilesCombinedSize, files_bytes as u64);
+        outcome
+    }
+
+    fn set_body_outcome(&mut self, outcome: &Outcome) {
+        let too_large =
+            outcome.bytes_without_files > self.program.limits.request_body_no_files_bytes_max;
+        let message = match outcome.error {
+            Some(error) => error.message(),
+            None if too_large => {
+                "Request body excluding files is bigger than the maximum expected."
+            }
+            None => "",
+        };
+        self.set_flag(Variable::ReqbodyError, !message.is_empty());
+        self.set_bytes(Variable::ReqbodyErrorMsg, message.as_bytes());
+        self.set_flag(Variable::ReqbodyProcessorError, outcome.error.is_some());
+        self.set_bytes(Variable::ReqbodyProcessorErrorMsg, message.as_bytes());
+        if outcome.invalid_escapes {
+            self.set_flag(Variable::UrlencodedError, true);
+        }
+        let flags = outcome.multipart;
+        for (variable, flag) in [
+            (Variable::MultipartStrictError, flags.strict_error()),
+            (Variable::MultipartBoundaryQuoted, flags.boundary_quoted),
+            (Variable::MultipartBoundaryWhitespace, flags.boundary_whitespace),
+            (Variable::MultipartDataBefore, flags.data_before),
+            (Variable::MultipartDataAfter, flags.data_after),
+            (Variable::MultipartHeaderFolding, flags.header_folding),
+            (Variable::MultipartInvalidHeaderFolding, flags.invalid_header_folding),
+            (Variable::MultipartLfLine, flags.lf_line),
+            (Variable::MultipartCrlfLfLines, flags.crlf_lf_lines()),
+            (Variable::MultipartMissingSemicolon, flags.missing_semicolon),
+            (Variable::MultipartInvalidQuoting, flags.invalid_quoting),
+            (Variable::MultipartInvalidPart, flags.invalid_part),
+            (Variable::MultipartFileLimitExceeded, flags.file_limit_exceeded),
+        ] {
+            self.set_flag(variable, flag);
+        }
+        let unmatched = u64::from(flags.unmatched_boundary.number());
+        self.set_number(Variable::MultipartUnmatchedBoundary, unmatched);
+    }
+
+    /// The response's status and protocol.
+    pub fn response_line(&mut self, status: u16, protocol: &[u8]) {
+        if self.stage > super::Stage::ResponseHeaders {
+            return;
+        }
+        let start = self.store.push(protocol);
+        self.store.push(b" ");
+        let mut digits = [0; 20];
+        let status = decimal(u64::from(status), &mut digits);
+        let end = self.store.push(status);
+        self.set(Variable::StatusLine, Slice { end: end.end, ..start });
+        self.set(Variable::ResponseProtocol, start);
+        self.set(Variable::ResponseStatus, end);
+    }
+
+    pub(super) fn set_response_headers(&mut self) {
+        let content_type =
+            self.store.find(List::ResponseHeaders, b"content-type").unwrap_or_default();
+        let media_type = media_type(content_type).to_vec();
+        self.set_bytes(Variable::ResponseContentType, &media_type);
+    }
+
+    /// Whether the response's media type is one of those inspected.
+    pub(super) fn inspects_media_type(&self) -> bool {
+        let media_type = self.store.bytes(self.scalar(Variable::ResponseContentType));
+        let wanted = &self.program.settings.response_body_mime_types;
+        wanted.iter().any(|wanted| wanted.as_bytes().eq_ignore_ascii_case(media_type))
+    }
+
+    pub(super) fn set_response_body(&mut self) {
+        self.set(Variable::ResponseBody, self.store.response_body_slice());
+        self.set_number(Variable::ResponseContentLength, self.store.response_body.len() as u64);
+        self.set_flag(Variable::OutboundDataError, self.flags.response_body_truncated);
+    }
+}
+
+/// Puts what a body processor finds into the collections, up to the limits.
+struct Sink<'t> {
+    store: &'t mut Store,
+    flags: &'t mut Flags,
+    limits: &'t Limits,
+    arguments: List,
+    /// Arguments that may still be added.
+    left: usize,
+    files_bytes: usize,
+}
+
+impl Sink<'_> {
+    fn add(&mut self, list: List, max: usize, name: &[u8], value: &[u8]) -> Room {
+        if self.store.list(list).len() >= max {
+            return Room::Full;
+        }
+        self.store.add_pair(list, name, value);
+        Room::Left
+    }
+}
+
+impl BodySink for Sink<'_> {
+    fn argument(&mut self, name: &[u8], value: &[u8]) -> Room {
+        let Some(left) = self.left.checked_sub(1) else {
+            self.flags.arguments_dropped = true;
+            return Room::Full;
+        };
+        self.left = left;
+        self.store.add_pair(self.arguments, name, value);
+        Room::Left
+    }
+
+    fn file(&mut self, field: &[u8], file_name: &[u8], content: &[u8]) -> Room {
+        let mut digits = [0; 20];
+        let size = decimal(content.len() as u64, &mut digits);
+        self.files_bytes += content.len();
+        self.store.add_pair(List::FilesSizes, field, size);
+        self.store.add_pair(List::FilesContent, field, content);
+        self.file_name(field, file_name)
+    }
+
+    fn file_name(&mut self, field: &[u8], file_name: &[u8]) -> Room {
+        self.add(List::MultipartFileNames, self.limits.multipart_parts_max, field, file_name);
+        self.add(List::Files, 2 * self.limits.multipart_parts_max, field, file_name)
+    }
+
+    fn part_header(&mut self, part: &[u8], line: &[u8]) -> Room {
+        let max = self.limits.multipart_parts_max * self.limits.multipart_part_headers_max;
+        self.add(List::PartHeaders, max, part, line)
+    }
+
+    fn xml_text(&mut self, text: &[u8]) -> Room {
+        self.add(List::XmlText, self.limits.xml_nodes_max, b"/*", text)
+    }
+
+    fn xml_attribute(&mut self, value: &[u8]) -> Room {
+        self.add(List::XmlAttributes, self.limits.xml_nodes_max, b"//@*", value)
+    }
+}
+
+fn offset(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+fn find(haystack: &[u8], needle: &[u8; 1]) -> Option<usize> {
+    memchr::memchr(needle[0], haystack)
+}
+
+/// Where the path begins: behind scheme and host of an absolute URI.
+fn path_start(uri: &[u8]) -> usize {
+    if uri.first() == Some(&b'/') {
+        return 0;
+    }
+    let Some(scheme) = memchr::memmem::find(uri, b"://") else { return 0 };
+    let letters = uri.get(..scheme).unwrap_or_default();
+    if letters.is_empty() || !letters.iter().all(u8::is_ascii_alphanumeric) {
+        return 0;
+    }
+    let host = scheme + 3;
+    let behind = uri.get(host..).unwrap_or_default();
+    host + behind.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(behind.len())
+}
+
+/// `example.com:8080` → `example.com`, `[::1]:80` → `[::1]`.
+fn host_name(host: &[u8]) -> &[u8] {
+    let end = match host.iter().position(|&byte| byte == b']') {
+        Some(bracket) => Some(bracket + 1),
+        None => host.iter().position(|&byte| byte == b':'),
+    };
+    end.and_then(|end| host.get(..end)).unwrap_or(host)
+}
+
+/// `text/html; charset=utf-8` → `text/html`.
+fn media_type(content_type: &[u8]) -> &[u8] {
+    content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii()
+}
+
+/// Writes a number in decimal.
+pub(super) fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut start = digits.len();
+    for (position, digit) in digits.iter_mut().enumerate().rev() {
+        *digit = b'0' + u8::try_from(number % 10).unwrap_or(0);
+        number /= 10;
+        start = position;
+        if number == 0 {
+            break;
+        }
+    }
+    digits.get(start..).unwrap_or_default()
+}
+
+/// A moment in UTC, as `struct tm` has it.
+struct Clock {
+    second: u64,
+    minute: u64,
+    hour: u64,
+    day: u64,
+    month: u64,
+    year: u64,
+    weekday: u64,
+}
+
+impl Clock {
+    /// Days are turned into a date by counting eras of 400 years from the first of March of year 0.
+    fn at(seconds: u64) -> Self {
+        let days = seconds / 86_400;
+        let shifted = days + 719_468;
+        let era = shifted / 146_097;
+        let day_of_era = shifted % 146_097;
+        let year_of_era =
+            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let march_month = (5 * day_of_year + 2) / 153;
+        let month = (march_month + 2) % 12;
+        Self {
+            second: seconds % 60,
+            minute: seconds / 60 % 60,
+            hour: seconds / 3_600 % 24,
+            day: day_of_year - (153 * march_month + 2) / 5 + 1,
+            month,
+            year: year_of_era + era * 400 + u64::from(month <= 1),
+            weekday: (days + 4) % 7,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_become_dates() {
+        for (seconds, expected) in [
+            (0, (1970, 0, 1, 4)),
+            (951_782_400, (2000, 1, 29, 2)),
+            (1_735_689_599, (2024, 11, 31, 2)),
+            (1_735_689_600, (2025, 0, 1, 3)),
+            (4_107_542_400, (2100, 2, 1, 1)),
+        ] {
+            let clock = Clock::at(seconds);
+            assert_eq!((clock.year, clock.month, clock.day, clock.weekday), expected, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn absolute_uris_have_a_path() {
+        for (uri, expected) in [
+            ("/a://b", 0),
+            ("http://host/a", 11),
+            ("http://host?a", 11),
+            ("http://host", 11),
+            ("a/b", 0),
+            ("://x", 0),
+            ("*", 0),
+        ] {
+            assert_eq!(path_start(uri.as_bytes()), expected, "{uri}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_in_decimal() {
+        let mut digits = [0; 20];
+        for number in [0, 9, 10, 1_234_567_890, u64::MAX] {
+            assert_eq!(decimal(number, &mut digits), number.to_string().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! From a target to the values it means.
+
+use super::{Transaction, request::decimal};
+use crate::{
+    id::RuleIndex,
+    program::{Ctl, MatchAction, Program, Select, Target},
+    store::{List, Pair, Slice, ValueId},
+    variable::Variable,
+};
+
+/// A value to be looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ValueRef {
+    pub(super) variable: Variable,
+    /// The member's name; empty for scalars.
+    pub(super) name: Slice,
+    pub(super) value: Slice,
+    /// Present for values that stay the same for the whole transaction.
+    pub(super) id: Option<ValueId>,
+    /// Whether `value` is the number of values.
+    pub(super) count: bool,
+}
+
+/// Which half of a member is the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Name,
+    Value,
+}
+
+impl Part {
+    pub(super) const fn of(self, pair: &Pair) -> (Slice, ValueId) {
+        match self {
+            Self::Name => (pair.name, ValueId(pair.id)),
+            Self::Value => (pair.value, ValueId(pair.id + 1)),
+        }
+    }
+}
+
+/// The collections that a variable reads, and which half of their members.
+pub(super) const fn lists(variable: Variable) -> Option<(&'static [List], Part)> {
+    Some(match variable {
+        Variable::Args => (&[List::ArgsGet, List::ArgsPost], Part::Value),
+        Variable::ArgsNames => (&[List::ArgsGet, List::ArgsPost], Part::Name),
+        Variable::ArgsGet => (&[List::ArgsGet], Part::Value),
+        Variable::ArgsGetNames => (&[List::ArgsGet], Part::Name),
+        Variable::ArgsPost => (&[List::ArgsPost], Part::Value),
+        Variable::ArgsPostNames => (&[List::ArgsPost], Part::Name),
+        Variable::RequestHeaders => (&[List::RequestHeaders], Part::Value),
+        Variable::RequestHeadersNames => (&[List::RequestHeaders], Part::Name),
+        Variable::ResponseHeaders => (&[List::ResponseHeaders], Part::Value),
+        Variable::ResponseHeadersNames => (&[List::ResponseHeaders], Part::Name),
+        Variable::RequestCookies => (&[List::Cookies], Part::Value),
+        Variable::RequestCookiesNames => (&[List::Cookies], Part::Name),
+        Variable::Files => (&[List::Files], Part::Value),
+        Variable::FilesNames => (&[List::Files], Part::Name),
+        Variable::FilesSizes => (&[List::FilesSizes], Part::Value),
+        Variable::FilesTmpContent => (&[List::FilesContent], Part::Value),
+        Variable::MultipartPartHeaders => (&[List::PartHeaders], Part::Value),
+        Variable::MultipartFilename => (&[List::MultipartFileNames], Part::Value),
+        Variable::MultipartName => (&[List::MultipartNames], Part::Value),
+        Variable::Xml => (&[List::XmlText, List::XmlAttributes], Part::Value),
+        _ => return None,
+    })
+}
+
+/// Whether a variable's values are known before the rules of a phase run and stay the same while they
+/// run.
+pub(crate) const fn is_stable(variable: Variable) -> bool {
+    if lists(variable).is_some() {
+        return true;
+    }
+    matches!(
+        variable,
+        Variable::QueryString
+            | Variable::RemoteAddr
+            | Variable::RequestBasename
+            | Variable::RequestBody
+            | Variable::RequestFilename
+            | Variable::RequestLine
+            | Variable::RequestMethod
+            | Variable::RequestProtocol
+            | Variable::RequestUri
+            | Variable::RequestUriRaw
+            | Variable::ResponseBody
+            | Variable::ResponseProtocol
+            | Variable::ResponseStatus
+            | Variable::ServerName
+            | Variable::StatusLine
+            | Variable::UniqueId
+    )
+}
+
+/// Whether a selection takes the member of that name.
+pub(super) fn selects(select: &Select, name: &[u8]) -> bool {
+    match select {
+        Select::All => true,
+        Select::Key(key) => name.eq_ignore_ascii_case(key),
+        Select::Pattern(pattern) => pattern.is_match(name),
+        Select::XmlText => name == b"/*",
+        Select::XmlAttributes => name == b"//@*",
+        // A slot is resolved before names are compared.
+        Select::Slot(_) => false,
+    }
+}
+
+impl Transaction {
+    /// Appends the values that `target` means to the scratch list.
+    pub(super) fn collect(&mut self, program: &Program, target: &Target) {
+        let first = self.scratch.values.len();
+        match target.variable {
+            Variable::Tx => self.collect_tx(program, target),
+            Variable::MatchedVars | Variable::MatchedVarsNames => self.collect_matched(target),
+            Variable::Rule => self.collect_rule(program, target),
+            variable if super::PERSISTENT.contains(&variable) => self.collect_persistent(target),
+            variable => match lists(variable) {
+                Some((lists, part)) => self.collect_lists(target, lists, part),
+                None => self.collect_scalar(program, variable),
+            },
+        }
+        if target.count {
+            self.count(target.variable, first);
+        }
+    }
+
+    /// Replaces the values from `first` on by their number.
+    fn count(&mut self, variable: Variable, first: usize) {
+        let mut digits = [0; 20];
+        let number = decimal((self.scratch.values.len() - first) as u64, &mut digits);
+        let value = self.store.push_temporary(number);
+        self.scratch.values.truncate(first);
+        self.push_value(ValueRef { variable, name: Slice::EMPTY, value, id: None, count: true });
+    }
+
+    fn push_value(&mut self, value: ValueRef) {
+        self.scratch.values.push(value);
+    }
+
+    fn collect_lists(&mut self, target: &Target, lists: &[List], part: Part) {
+        let (store, values) = (&self.store, &mut self.scratch.values);
+        for pair in lists.iter().flat_map(|&list| store.list(list)) {
+            let name = store.bytes(pair.name);
+            let taken = selects(&target.select, name)
+                && !target.except.iter().any(|except| selects(except, name));
+            if taken {
+                let (value, id) = part.of(pair);
+                let variable = target.variable;
+                values.push(ValueRef {
+                    variable,
+                    name: pair.name,
+                    value,
+                    id: Some(id),
+                    count: false,
+                });
+            }
+        }
+    }
+
+    fn collect_scalar(&mut self, program: &Program, variable: Variable) {
+        let mut dynamic = core::mem::take(&mut self.scratch.name);
+        dynamic.clear();
+        let (value, id) = match variable {
+            Variable::MatchedVar
+            | Variable::MatchedVarName
+            | Variable::HighestSeverity
+            | Variable::MscPcreLimitsExceeded
+            | Variable::FullRequest
+            | Variable::FullRequestLength => {
+                let expression = crate::expand::Expression::scalar(variable);
+                self.expand(program, &expression, &mut dynamic);
+                (self.store.push_temporary(&dynamic), None)
+            }
+            _ => (self.scalar(variable), Some(ValueId(variable as u32))),
+        };
+        self.scratch.name = dynamic;
+        self.push_value(ValueRef { variable, name: Slice::EMPTY, value, id, count: false });
+    }
+
+    fn collect_tx(&mut self, program: &Program, target: &Target) {
+        if let Select::Slot(slot) = target.select {
+            if let Some(value) = self.tx.slot(slot) {
+                let value = self.store.push_temporary(value);
+                let name = program.tx_names.get(slot.get()).map_or(&[][..], |name| name.as_bytes());
+                let name = self.store.push_temporary(name);
+                let variable = Variable::Tx;
+                self.push_value(ValueRef { variable, name, value, id: None, count: false });
+            }
+            return;
+        }
+        let (tx, store, values) = (&self.tx, &mut self.store, &mut self.scratch.values);
+        for (name, value) in tx.members(&program.tx_names) {
+            let except = |except: &Select| match except {
+                Select::Slot(slot) => {
+                    program.tx_names.get(slot.get()).is_some_and(|known| known.as_bytes() == name)
+                }
+                _ => selects(except, name),
+            };
+            if selects(&target.select, name) && !target.except.iter().any(except) {
+                let name = store.push_temporary(name);
+                let value = store.push_temporary(value);
+                let variable = Variable::Tx;
+                values.push(ValueRef { variable, name, value, id: None, count: false });
+            }
+        }
+    }
+
+    fn collect_persistent(&mut self, target: &Target) {
+        let variable = target.variable;
+        let Some(at) = super::PERSISTENT.iter().position(|&known| known == variable) else {
+            return;
+        };
+        let Some(collection) = self.persistent.get(at) else { return };
+        let (store, values) = (&mut self.store, &mut self.scratch.values);
+        for (name, value) in collection.members.members(&[]) {
+            let taken = selects(&target.select, name)
+                && !target.except.iter().any(|except| selects(except, name));
+            if taken {
+                let name = store.push_temporary(name);
+                let value = store.push_temporary(value);
+                values.push(ValueRef { variable, name, value, id: None, count: false });
+            }
+        }
+    }
+
+    fn collect_matched(&mut self, target: &Target) {
+        let (matches, store, values) = (&self.matches, &mut self.store, &mut self.scratch.values);
+        for var in matches.vars() {
+            let taken = selects(&target.select, &var.name)
+                && !target.except.iter().any(|except| selects(except, &var.name));
+            if taken {
+                let name = store.push_temporary(&var.name);
+                let value = match target.variable {
+                    Variable::MatchedVars => store.push_temporary(&var.value),
+                    _ => name,
+                };
+                let variable = target.variable;
+                values.push(ValueRef { variable, name, value, id: None, count: false });
+            }
+        }
+    }
+
+    fn collect_rule(&mut self, program: &Program, target: &Target) {
+        for key in ["id", "rev", "msg", "severity", "logdata"] {
+            if selects(&target.select, key.as_bytes()) {
+                let expression = crate::expand::Expression::member(Variable::Rule, key);
+                let mut text = Vec::new();
+                self.expand(program, &expression, &mut text);
+                let name = self.store.push_temporary(key.as_bytes());
+                let value = self.store.push_temporary(&text);
+                let variable = Variable::Rule;
+                self.push_value(ValueRef { variable, name, value, id: None, count: false });
+            }
+        }
+    }
+
+    /// Whether a `ctl:ruleRemoveTarget…` took the value away from the rule.
+    pub(super) fn target_removed(
+        &self,
+        program: &Program,
+        rule: RuleIndex,
+        value: &ValueRef,
+    ) -> bool {
+        self.removed_targets.iter().any(|&(by, at)| {
+            let action = program.rules.get(by.get()).and_then(|rule| rule.on_match.get(at));
+            let Some(MatchAction::Ctl(Ctl::RemoveTargets(rules, variable, select))) = action else {
+                return false;
+            };
+            *variable == value.variable
+                && rules.contains(rule)
+                && match select {
+                    Select::Slot(slot) => program
+                        .tx_names
+                        .get(slot.get())
+                        .is_some_and(|name| name.as_bytes() == self.store.bytes(value.name)),
+                    _ => selects(select, self.store.bytes(value.name)),
+                }
+        })
+    }
+
+    /// Writes `VARIABLE:name`, `VARIABLE` or `&VARIABLE`.
+    pub(super) fn write_value_name(&self, value: &ValueRef, out: &mut Vec<u8>) {
+        out.clear();
+        if value.count {
+            out.push(b'&');
+        }
+        let matched = matches!(value.variable, Variable::MatchedVars | Variable::MatchedVarsNames);
+        out.extend_from_slice(value.variable.name().as_bytes());
+        let name = self.store.bytes(value.name);
+        if !name.is_empty() || (!matched && lists(value.variable).is_some() && !value.count) {
+            out.push(b':');
+            out.extend_from_slice(name);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The WAF as an Envoy external processor (`envoy.service.ext_proc.v3.ExternalProcessor`).
+//!
+//! Envoy opens one gRPC stream per HTTP exchange and sends its parts; [`session`] mirrors Envoy's own
+//! state machine, answers each message exactly once and of its type, and never ends a stream with OK
+//! before the verdict, since Envoy would let the request pass then, whatever its failure mode.
+//!
+//! The ruleset decides whether a body is needed. Envoy is to be configured with body mode `NONE` and
+//! `allow_mode_override: true`; bodies are asked for by `mode_override`, as `BUFFERED_PARTIAL`, so that
+//! what becomes of bodies beyond Envoy's buffer is decided here.
+//!
+//! Protobuf stays in `wire` and `reply`; the rest deals in the inspector's types.
+
+mod audit;
+pub mod config;
+mod metrics;
+mod reply;
+pub mod ruleset;
+mod service;
+mod session;
+mod wire;
+
+pub use audit::AuditWriter;
+pub use metrics::Metrics;
+pub use service::Processor;

@@ -1,0 +1,227 @@
+//! What is counted. Names and labels are an interface: dashboards and alerts depend on them.
+
+use core::time::Duration;
+use std::{collections::BTreeSet, sync::Mutex};
+
+use glacis_inspector::{Outcome, Uninspected};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+/// Rules that have a counter of their own; matches of others count as `other`, so that a ruleset of
+/// thousands of rules cannot make as many time series.
+const RULES_MAX: usize = 200;
+
+/// The metrics of the service.
+#[derive(Debug)]
+pub struct Metrics {
+    requests: Family<VerdictLabel, Counter>,
+    seconds: Family<PhaseLabel, Histogram>,
+    rule_matches: Family<RuleLabel, Counter>,
+    rules: Mutex<BTreeSet<u32>>,
+    scores: Family<DirectionLabel, Histogram>,
+    pub(crate) streams_open: Gauge,
+    uninspected: Family<ReasonLabel, Counter>,
+    errors: Family<KindLabel, Counter>,
+}
+
+macro_rules! label {
+    ($name:ident, $field:ident: $type:ty) => {
+        #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+        struct $name {
+            $field: $type,
+        }
+    };
+}
+
+label!(VerdictLabel, verdict: &'static str);
+label!(PhaseLabel, phase: &'static str);
+label!(RuleLabel, rule_id: String);
+label!(DirectionLabel, direction: &'static str);
+label!(ReasonLabel, reason: &'static str);
+label!(KindLabel, kind: &'static str);
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RulesetLabel {
+    hash: String,
+    rules: String,
+    profile: String,
+}
+
+/// What went wrong, by `kind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorKind {
+    /// Envoy sent a message out of order, or one that cannot be answered.
+    Protocol,
+    /// A bug: evaluation panicked.
+    Panic,
+    /// More streams than `max_streams`.
+    Overload,
+    /// A message took longer than `deadline_ms`.
+    Deadline,
+    /// An audit record was dropped, as the writer cannot keep up.
+    AuditDropped,
+}
+
+impl ErrorKind {
+    const ALL: [Self; 5] =
+        [Self::Protocol, Self::Panic, Self::Overload, Self::Deadline, Self::AuditDropped];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Protocol => "protocol",
+            Self::Panic => "panic",
+            Self::Overload => "overload",
+            Self::Deadline => "deadline",
+            Self::AuditDropped => "audit_dropped",
+        }
+    }
+}
+
+/// Verdicts as counted. `none`: the exchange ended before there was one.
+const VERDICTS: [&str; 5] = ["allow", "deny", "redirect", "drop", "none"];
+
+fn seconds_histogram() -> Histogram {
+    Histogram::new([
+        0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+        0.5, 1.0,
+    ])
+}
+
+fn score_histogram() -> Histogram {
+    Histogram::new([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0])
+}
+
+impl Metrics {
+    /// The metrics, registered in `registry`. Counters begin at 0, so that the first event of a kind
+    /// is an increase and not an absence.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            requests: Family::default(),
+            seconds: Family::new_with_constructor(seconds_histogram),
+            rule_matches: Family::default(),
+            rules: Mutex::default(),
+            scores: Family::new_with_constructor(score_histogram),
+            streams_open: Gauge::default(),
+            uninspected: Family::default(),
+            errors: Family::default(),
+        };
+        for verdict in VERDICTS {
+            drop(metrics.requests.get_or_create(&VerdictLabel { verdict }));
+        }
+        for reason in Uninspected::ALL {
+            drop(metrics.uninspected.get_or_create(&ReasonLabel { reason: reason.name() }));
+        }
+        for kind in ErrorKind::ALL {
+            drop(metrics.errors.get_or_create(&KindLabel { kind: kind.name() }));
+        }
+        registry.register(
+            "glacis_requests",
+            "Requests by verdict; none: ended before there was one",
+            metrics.requests.clone(),
+        );
+        registry.register(
+            "glacis_inspection_seconds",
+            "Time spent on one message, by the part of the exchange it carried",
+            metrics.seconds.clone(),
+        );
+        registry.register(
+            "glacis_rule_matches",
+            "Requests in which a rule that logs has matched; the first 200 rules by id, the rest as other",
+            metrics.rule_matches.clone(),
+        );
+        registry.register(
+            "glacis_anomaly_score",
+            "Anomaly score of requests at their end",
+            metrics.scores.clone(),
+        );
+        registry.register(
+            "glacis_streams_open",
+            "Exchanges under inspection",
+            metrics.streams_open.clone(),
+        );
+        registry.register(
+            "glacis_uninspected",
+            "Requests of which something passed without inspection, by reason",
+            metrics.uninspected.clone(),
+        );
+        registry.register("glacis_errors", "What went wrong, by kind", metrics.errors.clone());
+        metrics
+    }
+
+    /// Announces the ruleset in use.
+    pub fn register_ruleset(registry: &mut Registry, profile: &str, hash: &str, rules: usize) {
+        let info: Family<RulesetLabel, Gauge> = Family::default();
+        let label = RulesetLabel {
+            hash: hash.to_owned(),
+            rules: rules.to_string(),
+            profile: profile.to_owned(),
+        };
+        info.get_or_create(&label).set(1);
+        registry.register("glacis_ruleset_info", "The ruleset in use; always 1", info);
+    }
+
+    pub(crate) fn error(&self, kind: ErrorKind) {
+        self.errors.get_or_create(&KindLabel { kind: kind.name() }).inc();
+    }
+
+    pub(crate) fn evaluated(&self, phase: &'static str, time: Duration) {
+        self.seconds.get_or_create(&PhaseLabel { phase }).observe(time.as_secs_f64());
+    }
+
+    /// Counts an exchange that is over.
+    pub(crate) fn finished(&self, outcome: &Outcome<'_>) {
+        let receipt = &outcome.receipt;
+        let verdict = if receipt.verdict == "pending" { "none" } else { receipt.verdict };
+        self.requests.get_or_create(&VerdictLabel { verdict }).inc();
+        if let Some(reason) = receipt.uninspected {
+            self.uninspected.get_or_create(&ReasonLabel { reason: reason.name() }).inc();
+        }
+        for (direction, score) in
+            [("inbound", receipt.scores.inbound), ("outbound", receipt.scores.outbound)]
+        {
+            // Beyond the last bucket the number does not matter.
+            let score = i32::try_from(score).unwrap_or(i32::MAX);
+            self.scores.get_or_create(&DirectionLabel { direction }).observe(score.into());
+        }
+    }
+
+    pub(crate) fn rule_matched(&self, rule: u32) {
+        let rule_id = if self.has_counter(rule) { rule.to_string() } else { "other".to_owned() };
+        self.rule_matches.get_or_create(&RuleLabel { rule_id }).inc();
+    }
+
+    fn has_counter(&self, rule: u32) -> bool {
+        let Ok(mut rules) = self.rules.lock() else { return false };
+        rules.contains(&rule) || rules.len() < RULES_MAX && rules.insert(rule)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_beyond_the_limit_are_counted_together() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        for rule in 1..=300 {
+            metrics.rule_matched(rule);
+        }
+        metrics.rule_matched(200);
+        metrics.rule_matched(201);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "glacis_rule_matches_total{rule_id=\"200\"} 2",
+            "glacis_rule_matches_total{rule_id=\"other\"} 101",
+            "glacis_requests_total{verdict=\"deny\"} 0",
+            "glacis_errors_total{kind=\"overload\"} 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "no {line}");
+        }
+        assert!(!text.contains("rule_id=\"201\""));
+    }
+}

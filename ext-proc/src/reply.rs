@@ -1,0 +1,146 @@
+//! What Envoy is answered. The only file that writes its messages.
+
+use envoy_types::pb::{
+    envoy::{
+        config::core::v3::{
+            HeaderValue, HeaderValueOption, header_value_option::HeaderAppendAction,
+        },
+        extensions::filters::http::ext_proc::v3::{
+            ProcessingMode,
+            processing_mode::{BodySendMode, HeaderSendMode},
+        },
+        service::ext_proc::v3::{
+            BodyResponse, CommonResponse, HeaderMutation, HeadersResponse, ImmediateResponse,
+            ProcessingResponse, TrailersResponse, processing_response::Response,
+        },
+        r#type::v3::{HttpStatus, StatusCode},
+    },
+    google::protobuf::{ListValue, Struct, Value, value::Kind},
+};
+use glacis_inspector::{Receipt, Reply};
+
+use crate::wire::BodyMode;
+
+/// The namespace of the receipt in Envoy's dynamic metadata. The filter must list it in
+/// `metadata_options.receiving_namespaces.untyped`, or Envoy drops it.
+const NAMESPACE: &str = "glacis";
+
+/// Which message is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    RequestHeaders,
+    RequestBody,
+    RequestTrailers,
+    ResponseHeaders,
+    ResponseBody,
+    ResponseTrailers,
+}
+
+/// What Envoy is to send from here on, of what can be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ModeOverride {
+    pub(crate) request_body: BodyMode,
+    pub(crate) request_trailers: bool,
+    pub(crate) response_headers: bool,
+    pub(crate) response_body: BodyMode,
+    pub(crate) response_trailers: bool,
+}
+
+/// Lets `part` pass, with the headers in `remove` taken out of it.
+pub(crate) fn pass(part: Part, remove: Vec<String>) -> ProcessingResponse {
+    let mutation = |remove| HeaderMutation { set_headers: Vec::new(), remove_headers: remove };
+    let common = || CommonResponse {
+        header_mutation: (!remove.is_empty()).then(|| mutation(remove)),
+        ..CommonResponse::default()
+    };
+    let response = match part {
+        Part::RequestHeaders => {
+            Response::RequestHeaders(HeadersResponse { response: Some(common()) })
+        }
+        Part::ResponseHeaders => {
+            Response::ResponseHeaders(HeadersResponse { response: Some(common()) })
+        }
+        Part::RequestBody => Response::RequestBody(BodyResponse { response: Some(common()) }),
+        Part::ResponseBody => Response::ResponseBody(BodyResponse { response: Some(common()) }),
+        Part::RequestTrailers => Response::RequestTrailers(TrailersResponse::default()),
+        Part::ResponseTrailers => Response::ResponseTrailers(TrailersResponse::default()),
+    };
+    ProcessingResponse { response: Some(response), ..ProcessingResponse::default() }
+}
+
+/// Answers the client instead.
+pub(crate) fn immediate(reply: &Reply) -> ProcessingResponse {
+    // Envoy ignores a status that is none, and would answer 200 instead. One that its enumeration
+    // does not list, such as 451, it passes on.
+    let good = (200..=599).contains(&reply.status);
+    let code = if good { i32::from(reply.status) } else { StatusCode::Forbidden as i32 };
+    let headers = reply.headers.iter().map(|(name, value)| header(name, value)).collect();
+    let response = ImmediateResponse {
+        status: Some(HttpStatus { code }),
+        headers: Some(HeaderMutation { set_headers: headers, remove_headers: Vec::new() }),
+        body: reply.body.clone().into_bytes(),
+        grpc_status: None,
+        details: reply.details.clone(),
+    };
+    let response = Some(Response::ImmediateResponse(response));
+    ProcessingResponse { response, ..ProcessingResponse::default() }
+}
+
+fn header(name: &str, value: &str) -> HeaderValueOption {
+    HeaderValueOption {
+        header: Some(HeaderValue {
+            key: name.to_owned(),
+            value: String::new(),
+            raw_value: value.as_bytes().to_vec(),
+        }),
+        append_action: HeaderAppendAction::OverwriteIfExistsOrAdd as i32,
+        ..HeaderValueOption::default()
+    }
+}
+
+impl From<ModeOverride> for ProcessingMode {
+    /// Says everything: `DEFAULT` would not mean "as it was".
+    fn from(mode: ModeOverride) -> Self {
+        let send = |wanted| if wanted { HeaderSendMode::Send } else { HeaderSendMode::Skip } as i32;
+        Self {
+            // Envoy ignores it, the headers being here already.
+            request_header_mode: HeaderSendMode::Default as i32,
+            response_header_mode: send(mode.response_headers),
+            request_body_mode: BodySendMode::from(mode.request_body) as i32,
+            response_body_mode: BodySendMode::from(mode.response_body) as i32,
+            request_trailer_mode: send(mode.request_trailers),
+            response_trailer_mode: send(mode.response_trailers),
+        }
+    }
+}
+
+/// The receipt as dynamic metadata.
+pub(crate) fn metadata(receipt: &Receipt<'_>) -> Struct {
+    let rules = receipt.rules.iter().map(|rule| text(&rule.to_string())).collect();
+    let mut fields = vec![
+        ("verdict", text(receipt.verdict)),
+        ("mode", text(receipt.mode.name())),
+        ("inspected", text(receipt.inspected)),
+        ("score", number(receipt.scores.inbound)),
+        ("score_outbound", number(receipt.scores.outbound)),
+        ("rules", Value { kind: Some(Kind::ListValue(ListValue { values: rules })) }),
+        ("profile", text(receipt.profile)),
+        ("ruleset", text(receipt.ruleset)),
+        ("request_id", text(receipt.request_id)),
+    ];
+    fields.extend(receipt.uninspected.map(|reason| ("uninspected", text(reason.name()))));
+    fields.extend(receipt.phase.map(|phase| ("phase", number(phase.number().into()))));
+    let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let receipt = Value { kind: Some(Kind::StructValue(Struct { fields })) };
+    Struct { fields: [(NAMESPACE.to_owned(), receipt)].into() }
+}
+
+fn text(text: &str) -> Value {
+    Value { kind: Some(Kind::StringValue(text.to_owned())) }
+}
+
+/// Numbers are floating point in protobuf's `Value`; scores are small.
+#[expect(clippy::cast_precision_loss, reason = "exact below 2^53")]
+const fn number(number: i64) -> Value {
+    Value { kind: Some(Kind::NumberValue(number as f64)) }
+}

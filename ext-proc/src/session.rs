@@ -1,0 +1,447 @@
+//! One gRPC stream: Envoy's state machine, seen from the other side (`CallbackState` in Envoy's
+//! `processor_state.h`).
+//!
+//! Laws: each message is answered once, with an answer of its own type or an immediate response; a
+//! message out of order is an error of the stream, which Envoy treats by its failure mode, and never
+//! an answer that lets something pass.
+
+use core::time::Duration;
+use std::{
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    sync::{Arc, Mutex},
+    time::{Instant, SystemTime},
+};
+
+use envoy_types::pb::envoy::service::ext_proc::v3::ProcessingResponse;
+use glacis_inspector::{Decision, End, Inspector, RequestHead, ResponseHead, request_id};
+use tonic::Status;
+
+use crate::{
+    audit::AuditWriter,
+    config::Config,
+    metrics::{ErrorKind, Metrics},
+    reply::{self, ModeOverride, Part},
+    ruleset::Ruleset,
+    wire::{Body, BodyMode, Head, Incoming, Message, Modes},
+};
+
+/// Inspectors kept for reuse.
+const POOLED_MAX: usize = 256;
+
+/// An inspector that has taken more body bytes than this is not kept: a few uploads must not leave
+/// their memory behind for good.
+const POOLED_BODY_BYTES_MAX: usize = 1 << 20;
+
+/// Request headers that only Glacis may set: a client's are taken out before the request goes on.
+const OWN_HEADERS: &str = "x-glacis-";
+
+/// What all streams share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    ruleset: Ruleset,
+    metrics: Metrics,
+    audit: AuditWriter,
+    pub(crate) inline_body_bytes: usize,
+    deadline: Duration,
+    pool: Mutex<Vec<Inspector>>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        config: &Config,
+        ruleset: Ruleset,
+        metrics: Metrics,
+        audit: AuditWriter,
+    ) -> Self {
+        Self {
+            ruleset,
+            metrics,
+            audit,
+            inline_body_bytes: config.inline_body_bytes,
+            deadline: Duration::from_millis(config.deadline_ms),
+            pool: Mutex::default(),
+        }
+    }
+
+    pub(crate) const fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    fn inspector(&self) -> Inspector {
+        let pooled = self.pool.lock().ok().and_then(|mut pool| pool.pop());
+        pooled.unwrap_or_else(|| {
+            let Ruleset { program, settings } = &self.ruleset;
+            Inspector::new(Arc::clone(program), Arc::clone(settings))
+        })
+    }
+
+    fn keep(&self, inspector: Inspector) {
+        if inspector.body_bytes() > POOLED_BODY_BYTES_MAX {
+            return;
+        }
+        if let Ok(mut pool) = self.pool.lock()
+            && pool.len() < POOLED_MAX
+        {
+            pool.push(inspector);
+        }
+    }
+}
+
+/// How far one half of the exchange, request or response, has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    /// Its headers have not come.
+    Headers,
+    /// Its body is awaited, in the mode that Envoy was asked for or is configured to.
+    Body(BodyMode),
+    /// The verdict is reached without a body; pieces of it may come all the same, and pass.
+    Done,
+    /// The verdict is reached on the whole body: no more of it can come.
+    BodyDone,
+}
+
+/// The state of one stream.
+#[derive(Debug)]
+pub(crate) struct Session {
+    shared: Arc<Shared>,
+    /// `None` until the request's headers have come, and once the exchange is over.
+    inspector: Option<Inspector>,
+    modes: Modes,
+    request: Half,
+    response: Half,
+    /// An immediate response was given: Envoy sends nothing more.
+    refused: bool,
+}
+
+/// A message that Envoy must not send where the exchange is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Misordered {
+    RequestHeadersTwice,
+    BeforeRequestHeaders,
+    ResponseHeadersTwice,
+    ResponseBodyBeforeHeaders,
+    BodyAfterItsEnd,
+}
+
+impl From<Misordered> for Status {
+    fn from(error: Misordered) -> Self {
+        Self::failed_precondition(match error {
+            Misordered::RequestHeadersTwice => "request headers came twice",
+            Misordered::BeforeRequestHeaders => {
+                "the request's headers did not come first: set request_header_mode: SEND"
+            }
+            Misordered::ResponseHeadersTwice => "response headers came twice",
+            Misordered::ResponseBodyBeforeHeaders => {
+                "a response body came before its headers: set response_header_mode: SEND"
+            }
+            Misordered::BodyAfterItsEnd => {
+                "more of a body came after its end: is allow_mode_override: true missing?"
+            }
+        })
+    }
+}
+
+impl Session {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        shared.metrics.streams_open.inc();
+        Self {
+            shared,
+            inspector: None,
+            modes: Modes::default(),
+            request: Half::Headers,
+            response: Half::Headers,
+            refused: false,
+        }
+    }
+
+    /// Whether the stream may end with OK.
+    pub(crate) const fn may_end(&self) -> bool {
+        let due = matches!(self.request, Half::Body(_)) || matches!(self.response, Half::Body(_));
+        self.refused || !due
+    }
+
+    /// Whether nothing more is to be answered.
+    pub(crate) const fn is_over(&self) -> bool {
+        self.refused
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Body bytes that evaluation would have to go through.
+    pub(crate) fn body_bytes(&self) -> usize {
+        self.inspector.as_ref().map_or(0, Inspector::body_bytes)
+    }
+
+    /// Answers a message; `None` where Envoy does not listen.
+    pub(crate) fn answer(&mut self, sent: Incoming) -> Result<Option<ProcessingResponse>, Status> {
+        if let Some(modes) = sent.modes
+            && self.request == Half::Headers
+        {
+            self.modes = modes;
+        }
+        let began = Instant::now();
+        let (phase, answer) = match sent.message {
+            Message::RequestHeaders(head) => ("request_headers", self.request_headers(&head)?),
+            Message::RequestBody(body) => ("request_body", self.request_body(&body)?),
+            Message::RequestTrailers => ("request_trailers", self.request_trailers()?),
+            Message::ResponseHeaders(head) => ("response_headers", self.response_headers(&head)?),
+            Message::ResponseBody(body) => ("response_body", self.response_body(&body)?),
+            Message::ResponseTrailers => ("response_trailers", self.response_trailers()?),
+        };
+        let time = began.elapsed();
+        self.shared.metrics.evaluated(phase, time);
+        if !self.shared.deadline.is_zero() && time > self.shared.deadline {
+            self.shared.metrics.error(ErrorKind::Deadline);
+        }
+        Ok((!sent.observability_mode).then_some(answer))
+    }
+
+    fn request_headers(&mut self, head: &Head) -> Result<ProcessingResponse, Misordered> {
+        if self.request != Half::Headers || self.response != Half::Headers {
+            return Err(Misordered::RequestHeadersTwice);
+        }
+        let headers = head.headers();
+        let made_up;
+        let id = if let Some(id) = request_id(&headers) {
+            id
+        } else {
+            made_up = random_id();
+            &made_up
+        };
+        let inspector = self.inspector.insert(self.shared.inspector());
+        let decision = inspector.request_headers(&RequestHead {
+            headers: &headers,
+            protocol: head.protocol.as_deref(),
+            end_of_stream: head.end_of_stream,
+            id,
+            time: now(),
+            source: head.source,
+            destination: head.destination,
+        });
+        let wants_response = inspector.wants_response();
+        self.request = match decision {
+            Decision::NeedBody => Half::Body(Self::mode_for_body(self.modes.request)),
+            Decision::Continue | Decision::Reply(_) => Half::Done,
+        };
+        let remove = head.names_with_prefix(OWN_HEADERS);
+        let mut answer = self.follow(&decision, Part::RequestHeaders, remove);
+        if !self.refused {
+            answer.mode_override = self.request_override(wants_response).map(Into::into);
+        }
+        Ok(answer)
+    }
+
+    /// The mode in which a needed body comes: as configured in Envoy, or as asked for.
+    ///
+    /// `BUFFERED` is not asked for: Envoy 1.40 then waits for ever, if more of the body than it can
+    /// buffer came before the answer to the headers. Partially buffered, such a body comes cut off,
+    /// and is refused or not as configured here.
+    const fn mode_for_body(configured: BodyMode) -> BodyMode {
+        match configured {
+            BodyMode::None => BodyMode::BufferedPartial,
+            mode => mode,
+        }
+    }
+
+    /// What Envoy has to send differently from its configuration, after the request's headers.
+    ///
+    /// A mode that is configured is kept where a body is needed: whether Envoy obeys an override is
+    /// not known (`allow_mode_override`), and the end of a body is told differently in each mode.
+    fn request_override(&self, wants_response: bool) -> Option<ModeOverride> {
+        let body = match self.request {
+            Half::Body(mode) => mode,
+            _ => BodyMode::None,
+        };
+        let as_configured = body == self.modes.request
+            && body != BodyMode::Streamed
+            && !wants_response
+            && self.modes.response == BodyMode::None;
+        let response_body = if wants_response { self.modes.response } else { BodyMode::None };
+        (!as_configured).then_some(ModeOverride {
+            request_body: body,
+            // A streamed body that has trailers is over when they come.
+            request_trailers: body == BodyMode::Streamed,
+            response_headers: wants_response,
+            response_body,
+            response_trailers: false,
+        })
+    }
+
+    fn request_body(&mut self, body: &Body) -> Result<ProcessingResponse, Misordered> {
+        let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
+        let mode = match self.request {
+            Half::Headers => return Err(Misordered::BeforeRequestHeaders),
+            Half::BodyDone => return Err(Misordered::BodyAfterItsEnd),
+            Half::Done => {
+                return Ok(self.follow(&Decision::Continue, Part::RequestBody, Vec::new()));
+            }
+            Half::Body(mode) => mode,
+        };
+        let decision = inspector.request_body(&body.bytes, end_of(body, mode));
+        if decision != Decision::NeedBody {
+            self.request = Half::BodyDone;
+        }
+        Ok(self.follow(&decision, Part::RequestBody, Vec::new()))
+    }
+
+    fn request_trailers(&mut self) -> Result<ProcessingResponse, Misordered> {
+        let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
+        let decision = match self.request {
+            Half::Body(_) => inspector.request_body(&[], End::Last),
+            _ => Decision::Continue,
+        };
+        self.request = Half::BodyDone;
+        Ok(self.follow(&decision, Part::RequestTrailers, Vec::new()))
+    }
+
+    fn response_headers(&mut self, head: &Head) -> Result<ProcessingResponse, Misordered> {
+        let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
+        if self.response != Half::Headers {
+            return Err(Misordered::ResponseHeadersTwice);
+        }
+        let decision = inspector.response_headers(&ResponseHead {
+            headers: &head.headers(),
+            end_of_stream: head.end_of_stream,
+        });
+        self.response = match decision {
+            Decision::NeedBody => Half::Body(Self::mode_for_body(self.modes.response)),
+            Decision::Continue | Decision::Reply(_) => Half::Done,
+        };
+        let mut answer = self.follow(&decision, Part::ResponseHeaders, Vec::new());
+        if !self.refused {
+            answer.mode_override = self.response_override().map(Into::into);
+        }
+        Ok(answer)
+    }
+
+    fn response_override(&self) -> Option<ModeOverride> {
+        let body = match self.response {
+            Half::Body(mode) => mode,
+            _ => BodyMode::None,
+        };
+        let as_configured = body == self.modes.response && body != BodyMode::Streamed;
+        let request_body = match self.request {
+            Half::Body(mode) => mode,
+            _ => BodyMode::None,
+        };
+        (!as_configured).then_some(ModeOverride {
+            request_body,
+            request_trailers: request_body == BodyMode::Streamed,
+            response_headers: true,
+            response_body: body,
+            response_trailers: body == BodyMode::Streamed,
+        })
+    }
+
+    fn response_body(&mut self, body: &Body) -> Result<ProcessingResponse, Misordered> {
+        let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
+        let mode = match self.response {
+            Half::Headers => return Err(Misordered::ResponseBodyBeforeHeaders),
+            Half::BodyDone => return Err(Misordered::BodyAfterItsEnd),
+            Half::Done => {
+                return Ok(self.follow(&Decision::Continue, Part::ResponseBody, Vec::new()));
+            }
+            Half::Body(mode) => mode,
+        };
+        let decision = inspector.response_body(&body.bytes, end_of(body, mode));
+        if decision != Decision::NeedBody {
+            self.response = Half::BodyDone;
+        }
+        Ok(self.follow(&decision, Part::ResponseBody, Vec::new()))
+    }
+
+    fn response_trailers(&mut self) -> Result<ProcessingResponse, Misordered> {
+        let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
+        let decision = match self.response {
+            Half::Body(_) => inspector.response_body(&[], End::Last),
+            _ => Decision::Continue,
+        };
+        self.response = Half::BodyDone;
+        Ok(self.follow(&decision, Part::ResponseTrailers, Vec::new()))
+    }
+
+    /// The answer to `part` that a decision asks for, with the receipt as it is now.
+    fn follow(
+        &mut self,
+        decision: &Decision,
+        part: Part,
+        remove: Vec<String>,
+    ) -> ProcessingResponse {
+        let mut answer = match decision {
+            Decision::Reply(reply) => {
+                self.refused = true;
+                reply::immediate(reply)
+            }
+            Decision::Continue | Decision::NeedBody => reply::pass(part, remove),
+        };
+        let receipt = self.inspector.as_ref().map(Inspector::receipt);
+        answer.dynamic_metadata = receipt.as_ref().map(reply::metadata);
+        answer
+    }
+}
+
+/// Whether a piece of a body is the last, which each mode tells differently.
+///
+/// Buffered: there is one piece, also when trailers follow and Envoy says that the stream goes on.
+/// Buffered partially: there is one piece, and if the stream goes on it is not the whole body (or
+/// trailers follow; the two look alike).
+const fn end_of(body: &Body, mode: BodyMode) -> End {
+    match mode {
+        BodyMode::Buffered => End::Last,
+        _ if body.end_of_stream => End::Last,
+        BodyMode::BufferedPartial => End::Truncated,
+        BodyMode::Streamed | BodyMode::None => End::More,
+    }
+}
+
+impl Drop for Session {
+    /// The end of the exchange, however it came: phase 5, metrics, audit.
+    fn drop(&mut self) {
+        self.shared.metrics.streams_open.dec();
+        let Some(mut inspector) = self.inspector.take() else { return };
+        // A panic is under way, or was: the engine's state is not to be trusted.
+        if std::thread::panicking() {
+            return;
+        }
+        let outcome = inspector.finish(now());
+        self.shared.metrics.finished(&outcome);
+        if let Some(record) = outcome.audit
+            && !self.shared.audit.write(record)
+        {
+            self.shared.metrics.error(ErrorKind::AuditDropped);
+        }
+        for rule in inspector.matched_rules().filter(|rule| rule.log) {
+            self.shared.metrics.rule_matched(rule.id.0);
+        }
+        self.shared.keep(inspector);
+    }
+}
+
+impl Session {
+    /// Gives the inspector up after a panic in it.
+    pub(crate) fn abandon(&mut self) {
+        self.inspector = None;
+    }
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// A name for a request that came without one, in the form of a random UUID (RFC 9562, version 4).
+///
+/// The randomness is that of the standard library's hash maps: it makes names that differ, no secrets.
+fn random_id() -> String {
+    let random = || RandomState::new().build_hasher().finish();
+    let (high, low) = (random(), random());
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xfff,
+        low >> 48 & 0x3fff | 0x8000,
+        low & 0xffff_ffff_ffff
+    )
+}

@@ -1,0 +1,358 @@
+//! A running service, scripts of messages for it, and answers in words.
+
+#![allow(dead_code, unreachable_pub, reason = "each test crate uses a part")]
+
+use core::net::SocketAddr;
+use std::sync::Arc;
+
+use envoy_types::pb::{
+    envoy::{
+        config::core::v3::{HeaderMap, HeaderValue},
+        extensions::filters::http::ext_proc::v3::{
+            ProcessingMode,
+            processing_mode::{BodySendMode, HeaderSendMode},
+        },
+        service::ext_proc::v3::{
+            HttpBody, HttpHeaders, HttpTrailers, ImmediateResponse, ProcessingRequest,
+            ProcessingResponse, ProtocolConfiguration,
+            external_processor_client::ExternalProcessorClient, processing_request::Request,
+            processing_response::Response,
+        },
+    },
+    google::protobuf::{Struct, Value, value::Kind},
+};
+use glacis_ext_proc::{AuditWriter, Metrics, Processor, config::Config, ruleset::Ruleset};
+use glacis_service::{
+    Server,
+    config::{Admin, Listen, parse},
+};
+use prometheus_client::registry::Registry;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming, transport::Channel};
+
+/// A script: each message and the answer to it, in words.
+#[derive(Clone, Copy)]
+pub struct Case<'a> {
+    pub name: &'a str,
+    /// YAML.
+    pub config: &'a str,
+    /// SecLang, before what `config` has in `directives`.
+    pub rules: &'a str,
+    /// An answer is given by its beginning; an empty one stands for none.
+    pub steps: &'a [(Sent<'a>, &'a str)],
+}
+
+/// What Envoy sends.
+#[derive(Clone)]
+pub enum Sent<'a> {
+    Request(Head<'a>),
+    RequestBody(&'a str, bool),
+    RequestTrailers,
+    Response(u16, Vec<&'a str>),
+    ResponseBody(&'a str, bool),
+    ResponseTrailers,
+    Nothing,
+    End,
+}
+
+#[derive(Clone, Default)]
+pub struct Head<'a> {
+    method: &'a str,
+    path: &'a str,
+    headers: Vec<&'a str>,
+    end_of_stream: bool,
+    source: Option<&'a str>,
+    protocol: Option<&'a str>,
+    modes: Option<(&'a str, &'a str)>,
+    observed: bool,
+}
+
+impl<'a> Sent<'a> {
+    fn request(method: &'a str, path: &'a str, headers: &[&'a str], end_of_stream: bool) -> Self {
+        let headers = headers.to_vec();
+        Self::Request(Head { method, path, headers, end_of_stream, ..Head::default() })
+    }
+
+    pub fn get(path: &'a str, headers: &[&'a str]) -> Self {
+        Self::request("GET", path, headers, true)
+    }
+
+    /// GET with something to follow.
+    pub fn get_open(path: &'a str, headers: &[&'a str]) -> Self {
+        Self::request("GET", path, headers, false)
+    }
+
+    pub fn post(path: &'a str, headers: &[&'a str]) -> Self {
+        Self::request("POST", path, headers, false)
+    }
+
+    pub fn body(text: &'a str, end: bool) -> Self {
+        Self::RequestBody(text, end)
+    }
+
+    pub fn response(status: u16, headers: &[&'a str]) -> Self {
+        Self::Response(status, headers.to_vec())
+    }
+
+    pub fn response_body(text: &'a str, end: bool) -> Self {
+        Self::ResponseBody(text, end)
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Head<'a>)) -> Self {
+        if let Self::Request(head) = &mut self {
+            change(head);
+        }
+        self
+    }
+
+    pub fn source(self, address: &'a str) -> Self {
+        self.with(|head| head.source = Some(address))
+    }
+
+    pub fn protocol(self, protocol: &'a str) -> Self {
+        self.with(|head| head.protocol = Some(protocol))
+    }
+
+    pub fn modes(self, request: &'a str, response: &'a str) -> Self {
+        self.with(|head| head.modes = Some((request, response)))
+    }
+
+    pub fn observed(self) -> Self {
+        self.with(|head| head.observed = true)
+    }
+
+    pub fn message(&self) -> ProcessingRequest {
+        let mut sent = ProcessingRequest::default();
+        sent.request = Some(match self {
+            Self::Nothing | Self::End => return sent,
+            Self::Request(head) => {
+                sent.observability_mode = head.observed;
+                sent.protocol_config =
+                    head.modes.map(|(request, response)| ProtocolConfiguration {
+                        request_body_mode: BodySendMode::from_str_name(request).unwrap() as i32,
+                        response_body_mode: BodySendMode::from_str_name(response).unwrap() as i32,
+                        send_body_without_waiting_for_header_response: false,
+                    });
+                let attributes =
+                    [("source.address", head.source), ("request.protocol", head.protocol)];
+                let fields = attributes.into_iter().filter_map(|(name, value)| {
+                    let kind = Some(Kind::StringValue(value?.to_owned()));
+                    Some((name.to_owned(), Value { kind }))
+                });
+                let group = Struct { fields: fields.collect() };
+                sent.attributes = [("envoy.filters.http.ext_proc".to_owned(), group)].into();
+                let pseudo = [
+                    format!(":method: {}", head.method),
+                    format!(":path: {}", head.path),
+                    ":authority: example.org".to_owned(),
+                    ":scheme: http".to_owned(),
+                    "x-request-id: request-1".to_owned(),
+                ];
+                let headers = pseudo.iter().map(String::as_str).chain(head.headers.iter().copied());
+                Request::RequestHeaders(http_headers(headers, head.end_of_stream))
+            }
+            Self::RequestBody(text, end) => Request::RequestBody(http_body(text, *end)),
+            Self::RequestTrailers => Request::RequestTrailers(HttpTrailers::default()),
+            Self::Response(status, headers) => {
+                let status = format!(":status: {status}");
+                let headers = [status.as_str()].into_iter().chain(headers.iter().copied());
+                Request::ResponseHeaders(http_headers(headers, false))
+            }
+            Self::ResponseBody(text, end) => Request::ResponseBody(http_body(text, *end)),
+            Self::ResponseTrailers => Request::ResponseTrailers(HttpTrailers::default()),
+        });
+        sent
+    }
+}
+
+/// Headers as Envoy sends them. A NUL stands for the byte 0xff, which text cannot have.
+fn http_headers<'a>(lines: impl Iterator<Item = &'a str>, end_of_stream: bool) -> HttpHeaders {
+    let header = |line: &str| {
+        let (name, value) = line.rsplit_once(": ").unwrap();
+        let bytes = value.bytes().map(|byte| if byte == 0 { 0xff } else { byte });
+        HeaderValue { key: name.to_owned(), value: String::new(), raw_value: bytes.collect() }
+    };
+    let headers = Some(HeaderMap { headers: lines.map(header).collect() });
+    HttpHeaders { headers, end_of_stream, ..HttpHeaders::default() }
+}
+
+fn http_body(text: &str, end_of_stream: bool) -> HttpBody {
+    HttpBody { body: text.as_bytes().to_vec(), end_of_stream, ..HttpBody::default() }
+}
+
+/// A service that runs in this process, on ports of its own.
+pub struct Service {
+    pub address: SocketAddr,
+    pub admin: SocketAddr,
+    pub end: Option<oneshot::Sender<()>>,
+    pub served: tokio::task::JoinHandle<()>,
+}
+
+impl Service {
+    pub async fn start(config: &str, rules: &str) -> Self {
+        let mut config: Config = parse(config).unwrap();
+        config.directives = format!("{rules}\n{}", config.directives);
+        config.audit.stdout = false;
+        let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let (listen, admin) = (Listen { tcp: any, unix: None }, Admin { address: any });
+        let ruleset = Ruleset::build(&config).map_err(|errors| errors.to_string()).unwrap();
+        let server = Server::bind(&listen, &admin).await.unwrap();
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let audit = AuditWriter::start(false, config.audit.file.as_deref()).unwrap();
+        let routes = Processor::new(&config, ruleset, metrics, audit).routes();
+        let (end, ended) = oneshot::channel::<()>();
+        let (address, admin) = (server.tcp_address().unwrap(), server.admin_address().unwrap());
+        let drain = config.drain();
+        let served = tokio::spawn(async move {
+            let ended = async { drop(ended.await) };
+            let registry = Arc::new(registry);
+            server.serve(routes, Processor::NAME, registry, drain, ended).await.unwrap();
+        });
+        Self { address, admin, end: Some(end), served }
+    }
+
+    pub async fn channel(&self) -> Channel {
+        Channel::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
+    }
+}
+
+/// One stream to a service.
+pub struct Stream {
+    pub messages: Option<mpsc::Sender<ProcessingRequest>>,
+    pub answers: Streaming<ProcessingResponse>,
+}
+
+impl Stream {
+    pub async fn open(channel: Channel) -> Result<Self, Status> {
+        let (messages, sent) = mpsc::channel(8);
+        let mut client = ExternalProcessorClient::new(channel);
+        let answers = client.process(ReceiverStream::new(sent)).await?.into_inner();
+        Ok(Self { messages: Some(messages), answers })
+    }
+
+    pub async fn send(&mut self, sent: &Sent<'_>) {
+        match sent {
+            Sent::End => self.messages = None,
+            _ => self.messages.as_ref().unwrap().send(sent.message()).await.unwrap(),
+        }
+    }
+
+    pub async fn answer(&mut self) -> String {
+        let answer = self.answers.message();
+        match tokio::time::timeout(core::time::Duration::from_secs(10), answer).await {
+            Ok(Ok(Some(answer))) => words(&answer),
+            Ok(Ok(None)) => "end".to_owned(),
+            Ok(Err(status)) => format!("error {:?}", status.code()),
+            Err(_) => "no answer".to_owned(),
+        }
+    }
+}
+
+/// Runs a script.
+pub async fn check(case: &Case<'_>) {
+    let service = Service::start(case.config, case.rules).await;
+    let mut stream = Stream::open(service.channel().await).await.unwrap();
+    for (position, (sent, expected)) in case.steps.iter().enumerate() {
+        stream.send(sent).await;
+        if expected.is_empty() {
+            continue;
+        }
+        let answer = stream.answer().await;
+        let matches = if expected.starts_with("immediate")
+            || case.name.starts_with("q=")
+            || case.name.starts_with("a=")
+        {
+            answer.starts_with(expected)
+        } else {
+            answer == *expected
+        };
+        assert!(matches, "{}, step {position}:\n got {answer}\nnot {expected}", case.name);
+    }
+}
+
+/// An answer in words: its kind, verdict and what was inspected, and what else is not as usual.
+pub fn words(answer: &ProcessingResponse) -> String {
+    let mut words = match answer.response.as_ref().unwrap() {
+        Response::RequestHeaders(_) => "request_headers".to_owned(),
+        Response::ResponseHeaders(_) => "response_headers".to_owned(),
+        Response::RequestBody(_) => "request_body".to_owned(),
+        Response::ResponseBody(_) => "response_body".to_owned(),
+        Response::RequestTrailers(_) => "request_trailers".to_owned(),
+        Response::ResponseTrailers(_) => "response_trailers".to_owned(),
+        Response::ImmediateResponse(reply) => {
+            format!("immediate {} {}", reply.status.unwrap().code, reply.details)
+        }
+        Response::StreamedImmediateResponse(_) => "streamed_immediate".to_owned(),
+    };
+    let metadata = answer.dynamic_metadata.as_ref().unwrap();
+    let Some(Kind::StructValue(receipt)) = &metadata.fields["glacis"].kind else { panic!() };
+    let text = |name: &str| match receipt.fields.get(name).map(|value| value.kind.as_ref().unwrap())
+    {
+        Some(Kind::StringValue(text)) => text.clone(),
+        Some(Kind::ListValue(list)) => {
+            let texts = list.values.iter().map(|value| match &value.kind {
+                Some(Kind::StringValue(text)) => text.as_str(),
+                _ => panic!(),
+            });
+            texts.collect::<Vec<_>>().join(",")
+        }
+        _ => String::new(),
+    };
+    words += &format!(" {}/{}", text("verdict"), text("inspected"));
+    let mode = text("mode").replace("blocking", "").replace("off", "");
+    for (name, value) in
+        [("uninspected", text("uninspected")), ("rules", text("rules")), ("mode", mode)]
+    {
+        if !value.is_empty() {
+            words += &format!(" {name}={value}");
+        }
+    }
+    if let Some(mode) = &answer.mode_override {
+        words += &override_words(mode);
+    }
+    match answer.response.as_ref().unwrap() {
+        Response::RequestHeaders(headers) => {
+            let mutation = headers.response.as_ref().unwrap().header_mutation.as_ref();
+            if let Some(mutation) = mutation {
+                words += &format!(" remove={}", mutation.remove_headers.join(","));
+            }
+        }
+        Response::ImmediateResponse(reply) => words += &reply_words(reply),
+        _ => {}
+    }
+    words
+}
+
+fn override_words(mode: &ProcessingMode) -> String {
+    let body = |mode: i32| BodySendMode::try_from(mode).unwrap().as_str_name();
+    let header = |mode: i32| HeaderSendMode::try_from(mode).unwrap();
+    let (request, response) = (body(mode.request_body_mode), body(mode.response_body_mode));
+    let headers = header(mode.response_header_mode).as_str_name();
+    let mut words = format!(" override={request},{headers},{response}");
+    if header(mode.request_trailer_mode) == HeaderSendMode::Send {
+        words += ",request_trailers";
+    }
+    if header(mode.response_trailer_mode) == HeaderSendMode::Send {
+        words += ",response_trailers";
+    }
+    words
+}
+
+fn reply_words(reply: &ImmediateResponse) -> String {
+    let body = String::from_utf8(reply.body.clone()).unwrap();
+    let mut words = String::new();
+    for option in &reply.headers.as_ref().unwrap().set_headers {
+        let header = option.header.as_ref().unwrap();
+        if header.key == "location" {
+            words += &format!(" location={}", String::from_utf8_lossy(&header.raw_value));
+        }
+    }
+    if body.starts_with('{') {
+        assert!(body.contains("\"request_id\":\"request-1\""), "{body}");
+    } else {
+        words += &format!(" body={body}");
+    }
+    words
+}

@@ -1,0 +1,150 @@
+//! What a host has to do, and what it leaves behind.
+
+use glacis_engine::{Phase, RuleEngine, RuleId, Scores};
+
+/// What the host has to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Let the message pass. The verdict on this half of the exchange is reached.
+    Continue,
+    /// Hold the message and bring the (rest of the) body.
+    NeedBody,
+    /// Answer the client with this instead.
+    Reply(Box<Reply>),
+}
+
+/// The answer to a refused request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u16,
+    /// `deny`, `redirect` or `drop`. A host that can close the connection does so for `drop`.
+    pub action: &'static str,
+    /// Headers, names in lower case.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body. It names the request and nothing of the rules.
+    pub body: String,
+    /// The rule that refused; `None` when a limit did.
+    pub rule: Option<RuleId>,
+    /// For the host's own log: letters, digits and underscores, such as `glacis_deny_rule_942100`.
+    pub details: String,
+}
+
+/// Whether rules may block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// They may.
+    Blocking,
+    /// They run and may not.
+    DetectionOnly,
+    /// They do not run.
+    Off,
+}
+
+impl Mode {
+    /// `blocking`, `detection_only` or `off`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blocking => "blocking",
+            Self::DetectionOnly => "detection_only",
+            Self::Off => "off",
+        }
+    }
+}
+
+impl From<RuleEngine> for Mode {
+    fn from(engine: RuleEngine) -> Self {
+        match engine {
+            RuleEngine::On => Self::Blocking,
+            RuleEngine::DetectionOnly => Self::DetectionOnly,
+            RuleEngine::Off => Self::Off,
+        }
+    }
+}
+
+/// Why something passed that rules have not seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Uninspected {
+    /// Rules do not run at all (`SecRuleEngine Off`, or `ctl:ruleEngine=Off`).
+    EngineOff,
+    /// There is a body, and the rules do not ask for it.
+    BodyNotWanted,
+    /// The body is a stream of gRPC messages.
+    GrpcBody,
+    /// What follows the headers are WebSocket frames.
+    WebSocket,
+    /// Only the beginning of the body was seen.
+    BodyTruncated,
+    /// The host was asked for the body and did not bring it (all of it).
+    BodyNotSent,
+    /// Only the beginning of the response's body was seen.
+    ResponseTruncated,
+}
+
+impl Uninspected {
+    /// Every reason.
+    pub const ALL: [Self; 7] = [
+        Self::EngineOff,
+        Self::BodyNotWanted,
+        Self::GrpcBody,
+        Self::WebSocket,
+        Self::BodyTruncated,
+        Self::BodyNotSent,
+        Self::ResponseTruncated,
+    ];
+
+    /// The reason as it stands in metrics and receipts.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::EngineOff => "engine_off",
+            Self::BodyNotWanted => "body_not_wanted",
+            Self::GrpcBody => "grpc_body",
+            Self::WebSocket => "websocket",
+            Self::BodyTruncated => "body_truncated",
+            Self::BodyNotSent => "body_not_sent",
+            Self::ResponseTruncated => "response_truncated",
+        }
+    }
+}
+
+/// The proof that a request was looked at, for whoever comes after the host in the chain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Receipt<'a> {
+    /// `pending` while a request's body is awaited; then `allow`, `deny`, `redirect` or `drop`.
+    pub verdict: &'static str,
+    /// Whether rules may block.
+    pub mode: Mode,
+    /// The phase that refused.
+    pub phase: Option<Phase>,
+    /// What rules have seen of the request: `none`, `headers`, `body`, or `partial` for the beginning
+    /// of a body. A request without a body that was looked at is `headers`.
+    pub inspected: &'static str,
+    /// Why something was left out, if it was.
+    pub uninspected: Option<Uninspected>,
+    /// Anomaly scores.
+    pub scores: Scores,
+    /// The ids of rules that matched and log, at most [`Self::RULES_MAX`].
+    pub rules: Vec<RuleId>,
+    /// The name of the profile.
+    pub profile: &'a str,
+    /// The hash of the ruleset.
+    pub ruleset: &'a str,
+    /// The name of the request.
+    pub request_id: &'a str,
+}
+
+impl Receipt<'_> {
+    /// Rules named in a receipt: it travels with each request.
+    pub const RULES_MAX: usize = 32;
+}
+
+/// What is left of an exchange when it is over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome<'a> {
+    /// The final receipt. Its verdict is `pending` when the host never brought the body.
+    pub receipt: Receipt<'a>,
+    /// The audit record, one line of JSON without its end, if one is due.
+    pub audit: Option<String>,
+}

@@ -1,0 +1,479 @@
+//! One exchange under inspection.
+
+use core::{net::Ipv4Addr, time::Duration};
+use std::sync::Arc;
+
+use glacis_engine::{
+    Endpoint, MatchedRule, Phase, Program, Refusal, RuleId, Start, Transaction, Verdict,
+};
+
+use crate::{
+    audit,
+    client::client_of,
+    decision::{Decision, Mode, Outcome, Receipt, Reply, Uninspected},
+    redact::Redaction,
+    request::{Header, RequestHead, ResponseHead, find, is_event_stream, is_grpc, is_websocket},
+};
+
+/// How much of responses is inspected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ResponseInspection {
+    /// Nothing: phases 3 and 4 do not run.
+    #[default]
+    Off,
+    /// Status and headers: phase 4 runs without a body.
+    Headers,
+    /// Bodies too, of the media types that the rules name.
+    Full,
+}
+
+/// What does not change from one request to the next.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The name that receipts and audit records carry.
+    pub profile: String,
+    /// How much of responses is inspected, if the rules look at responses at all.
+    pub response: ResponseInspection,
+    /// Proxies before the host that append to `x-forwarded-for`; 0 to use the source address.
+    pub trusted_hops: usize,
+    /// What becomes of requests whose body is larger than the host can hold.
+    pub truncated_body: TruncatedBody,
+    /// What is masked in audit records.
+    pub redaction: Redaction,
+    /// The status of refusals instead of the rule's, redirections excepted.
+    pub block_status: Option<u16>,
+    /// The content type and body of refusals instead of `application/problem+json`. In the body,
+    /// `{request_id}` stands for the name of the request.
+    pub block_page: Option<(String, String)>,
+}
+
+/// What becomes of a request of whose body the host brings only the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TruncatedBody {
+    /// It is refused with 413, unless rules may not block: what cannot be inspected must not pass.
+    #[default]
+    Reject,
+    /// The beginning is inspected, and the request passes if nothing is found there.
+    Inspect,
+}
+
+/// Whether a piece of a body is the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// More is to come.
+    More,
+    /// It is the last.
+    Last,
+    /// It is the last that the host brings, and there was more.
+    Truncated,
+}
+
+/// How far the exchange has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Idle,
+    RequestBody,
+    RequestDone,
+    ResponseBody,
+    ResponseDone,
+    Refused,
+}
+
+/// What is remembered of a request for its record; all of bounded length.
+#[derive(Debug)]
+struct Request {
+    id: String,
+    method: Vec<u8>,
+    uri: Vec<u8>,
+    host: Vec<u8>,
+    client: Endpoint,
+    time: Duration,
+    status: u16,
+}
+
+/// An address that is not known.
+const UNKNOWN: Endpoint =
+    Endpoint { address: core::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0 };
+
+/// Bytes remembered of method, URI and host.
+const REMEMBERED_BYTES_MAX: usize = 1 << 10;
+
+/// Inspects one exchange after the other; see the [crate's documentation](crate).
+///
+/// It keeps its memory between exchanges: pool it.
+#[derive(Debug)]
+pub struct Inspector {
+    transaction: Transaction,
+    settings: Arc<Settings>,
+    stage: Stage,
+    request: Request,
+    body_seen: bool,
+    /// A refusal that is not the engine's: for a body that the host brought only the beginning of.
+    truncated: Option<Refusal>,
+    /// Whether phase 2 has run: without it there is no verdict on the request.
+    request_evaluated: bool,
+    uninspected: Option<Uninspected>,
+    body_bytes: usize,
+}
+
+impl Inspector {
+    /// An inspector that runs `program`.
+    #[must_use]
+    pub fn new(program: Arc<Program>, settings: Arc<Settings>) -> Self {
+        Self {
+            transaction: Transaction::new(program),
+            settings,
+            stage: Stage::Idle,
+            request: Request {
+                id: String::new(),
+                method: Vec::new(),
+                uri: Vec::new(),
+                host: Vec::new(),
+                client: UNKNOWN,
+                time: Duration::ZERO,
+                status: 0,
+            },
+            body_seen: false,
+            truncated: None,
+            request_evaluated: false,
+            uninspected: None,
+            body_bytes: 0,
+        }
+    }
+
+    /// Begins a new exchange, whatever became of the one before, and runs phase 1; phase 2 as well
+    /// when there is no body to wait for.
+    pub fn request_headers(&mut self, head: &RequestHead<'_>) -> Decision {
+        self.begin(head);
+        self.transaction.evaluate_request_headers();
+        if let Some(reply) = self.refusal() {
+            return reply;
+        }
+        if !head.end_of_stream {
+            self.uninspected = self.body_left_out(head);
+            if self.uninspected.is_none() {
+                self.stage = Stage::RequestBody;
+                return Decision::NeedBody;
+            }
+        } else if self.mode() == Mode::Off {
+            self.uninspected = Some(Uninspected::EngineOff);
+        }
+        self.evaluate_request()
+    }
+
+    fn begin(&mut self, head: &RequestHead<'_>) {
+        let method = find(head.headers, b":method").unwrap_or(b"GET");
+        let path = find(head.headers, b":path").unwrap_or(b"/");
+        let host = find(head.headers, b"host").or_else(|| find(head.headers, b":authority"));
+        let client = client_of(head.source, head.headers, self.settings.trusted_hops);
+        self.stage = Stage::Idle;
+        self.body_seen = false;
+        self.truncated = None;
+        self.request_evaluated = false;
+        self.uninspected = None;
+        self.body_bytes = 0;
+        head.id.clone_into(&mut self.request.id);
+        remember(&mut self.request.method, method);
+        remember(&mut self.request.uri, path);
+        remember(&mut self.request.host, host.unwrap_or_default());
+        self.request.client = client.unwrap_or(UNKNOWN);
+        self.request.time = head.time;
+        self.request.status = 0;
+        self.transaction.start(&Start {
+            unique_id: head.id,
+            time: head.time,
+            client: self.request.client,
+            server: head.destination.unwrap_or(UNKNOWN),
+        });
+        self.transaction.request_line(method, path, protocol(head.protocol));
+        // Rules look for `Host`, in all versions of HTTP.
+        if find(head.headers, b"host").is_none()
+            && let Some(authority) = find(head.headers, b":authority")
+        {
+            self.transaction.request_header(b"Host", authority);
+        }
+        for header in plain(head.headers) {
+            self.transaction.request_header(header.name, header.value);
+        }
+    }
+
+    /// Why the body of a request is not waited for, if it is not.
+    fn body_left_out(&self, head: &RequestHead<'_>) -> Option<Uninspected> {
+        if self.mode() == Mode::Off {
+            Some(Uninspected::EngineOff)
+        } else if is_websocket(head) {
+            Some(Uninspected::WebSocket)
+        } else if !self.transaction.wants_request_body() {
+            Some(Uninspected::BodyNotWanted)
+        } else if is_grpc(head.headers) {
+            Some(Uninspected::GrpcBody)
+        } else {
+            None
+        }
+    }
+
+    /// Takes a piece of the request body; runs phase 2 at its end.
+    pub fn request_body(&mut self, chunk: &[u8], end: End) -> Decision {
+        if self.stage != Stage::RequestBody {
+            return Decision::Continue;
+        }
+        self.body_seen = true;
+        self.body_bytes = self.body_bytes.saturating_add(chunk.len());
+        self.transaction.request_body(chunk);
+        // A body beyond the limit may be refused before it is complete.
+        if let Some(reply) = self.refusal() {
+            return reply;
+        }
+        match end {
+            End::More => return Decision::NeedBody,
+            End::Last => {}
+            End::Truncated => self.uninspected = Some(Uninspected::BodyTruncated),
+        }
+        let decision = self.evaluate_request();
+        if decision == Decision::Continue && end == End::Truncated {
+            self.cut_off()
+        } else {
+            decision
+        }
+    }
+
+    /// What becomes of a request when nothing was found in the beginning of its body.
+    fn cut_off(&mut self) -> Decision {
+        let rejects = self.settings.truncated_body == TruncatedBody::Reject;
+        if rejects && self.mode() == Mode::Blocking {
+            let phase = Phase::RequestBody;
+            self.truncated = Some(Refusal { status: 413, rule: None, phase });
+        }
+        self.refusal().unwrap_or(Decision::Continue)
+    }
+
+    /// The refusal, by the engine or for a truncated body.
+    fn refused(&self) -> Option<Refusal> {
+        self.transaction.verdict().refusal().copied().or(self.truncated)
+    }
+
+    fn verdict_name(&self) -> &'static str {
+        if self.truncated.is_some() { "deny" } else { self.transaction.verdict().name() }
+    }
+
+    fn evaluate_request(&mut self) -> Decision {
+        self.transaction.evaluate_request_body();
+        self.request_evaluated = true;
+        if self.transaction.flags().request_body_truncated {
+            self.uninspected = Some(Uninspected::BodyTruncated);
+        }
+        self.stage = Stage::RequestDone;
+        self.refusal().unwrap_or(Decision::Continue)
+    }
+
+    /// Whether the host should bring the response: known after the request's headers.
+    #[must_use]
+    pub fn wants_response(&self) -> bool {
+        self.settings.response != ResponseInspection::Off
+            && self.mode() != Mode::Off
+            && self.stage < Stage::Refused
+            && self.transaction.program().inspects_response()
+    }
+
+    /// Takes the head of the response and runs phase 3; phase 4 as well when no body is needed.
+    pub fn response_headers(&mut self, head: &ResponseHead<'_>) -> Decision {
+        let status =
+            find(head.headers, b":status").and_then(|text| core::str::from_utf8(text).ok());
+        self.request.status = status.and_then(|text| text.parse().ok()).unwrap_or(0);
+        if !matches!(self.stage, Stage::RequestBody | Stage::RequestDone) || !self.wants_response()
+        {
+            return Decision::Continue;
+        }
+        if self.stage == Stage::RequestBody {
+            self.uninspected = Some(Uninspected::BodyNotSent);
+        }
+        self.transaction.response_line(self.request.status, b"HTTP/1.1");
+        for header in plain(head.headers) {
+            self.transaction.response_header(header.name, header.value);
+        }
+        self.transaction.evaluate_response_headers();
+        if let Some(reply) = self.refusal() {
+            return reply;
+        }
+        let endless =
+            self.request.status == 101 || is_event_stream(head.headers) || is_grpc(head.headers);
+        if !head.end_of_stream
+            && !endless
+            && self.settings.response == ResponseInspection::Full
+            && self.transaction.wants_response_body()
+        {
+            self.stage = Stage::ResponseBody;
+            return Decision::NeedBody;
+        }
+        self.evaluate_response()
+    }
+
+    /// Takes a piece of the response body; runs phase 4 at its end.
+    pub fn response_body(&mut self, chunk: &[u8], end: End) -> Decision {
+        if self.stage != Stage::ResponseBody {
+            return Decision::Continue;
+        }
+        self.body_bytes = self.body_bytes.saturating_add(chunk.len());
+        self.transaction.response_body(chunk);
+        if let Some(reply) = self.refusal() {
+            return reply;
+        }
+        match end {
+            End::More => return Decision::NeedBody,
+            End::Last => {}
+            End::Truncated => self.uninspected = Some(Uninspected::ResponseTruncated),
+        }
+        self.evaluate_response()
+    }
+
+    fn evaluate_response(&mut self) -> Decision {
+        self.transaction.evaluate_response_body();
+        self.stage = Stage::ResponseDone;
+        self.refusal().unwrap_or(Decision::Continue)
+    }
+
+    /// The answer to give if the verdict is a refusal.
+    fn refusal(&mut self) -> Option<Decision> {
+        let refusal = self.refused()?;
+        let action = self.verdict_name();
+        let location = match self.transaction.verdict() {
+            Verdict::Redirect { location, .. } => Some(header_value(location)),
+            _ => None,
+        };
+        self.stage = Stage::Refused;
+        let status = match (&location, self.settings.block_status) {
+            (None, Some(status)) => status,
+            _ => refusal.status,
+        };
+        self.request.status = status;
+        let mut headers = vec![("cache-control", "no-store".to_owned())];
+        headers.extend(location.map(|location| ("location", location)));
+        let body = match &self.settings.block_page {
+            Some((content_type, page)) => {
+                headers.push(("content-type", content_type.clone()));
+                page.replace("{request_id}", &self.request.id)
+            }
+            None => {
+                headers.push(("content-type", "application/problem+json".to_owned()));
+                audit::problem(status, &self.request.id)
+            }
+        };
+        let details = match refusal.rule {
+            Some(rule) => format!("glacis_{action}_rule_{rule}"),
+            None => format!("glacis_{action}_limit"),
+        };
+        let rule = refusal.rule;
+        Some(Decision::Reply(Box::new(Reply { status, action, headers, body, rule, details })))
+    }
+
+    /// Whether rules may block this exchange.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        Mode::from(self.transaction.rule_engine())
+    }
+
+    /// The program in use.
+    #[must_use]
+    pub const fn program(&self) -> &Arc<Program> {
+        self.transaction.program()
+    }
+
+    /// The rules that matched so far and log.
+    pub fn matched_rules(&self) -> impl Iterator<Item = MatchedRule<'_>> {
+        self.transaction.matched_rules()
+    }
+
+    /// Bytes of bodies taken in this exchange: a measure of the memory that is kept.
+    #[must_use]
+    pub const fn body_bytes(&self) -> usize {
+        self.body_bytes
+    }
+
+    /// The receipt as of now.
+    #[must_use]
+    pub fn receipt(&self) -> Receipt<'_> {
+        let decided = self.request_evaluated || self.stage == Stage::Refused;
+        let rules = self.transaction.matched_rules().filter(|rule| rule.log);
+        let rules: Vec<RuleId> = rules.map(|rule| rule.id).take(Receipt::RULES_MAX).collect();
+        Receipt {
+            verdict: if decided { self.verdict_name() } else { "pending" },
+            mode: self.mode(),
+            phase: self.refused().map(|refusal| refusal.phase),
+            inspected: self.inspected(),
+            uninspected: self.uninspected,
+            scores: self.transaction.scores(),
+            rules,
+            profile: &self.settings.profile,
+            ruleset: self.transaction.program().hash(),
+            request_id: &self.request.id,
+        }
+    }
+
+    fn inspected(&self) -> &'static str {
+        if self.mode() == Mode::Off {
+            "none"
+        } else if !self.body_seen {
+            "headers"
+        } else if self.uninspected == Some(Uninspected::BodyTruncated) || !self.request_evaluated {
+            "partial"
+        } else {
+            "body"
+        }
+    }
+
+    /// Ends the exchange: runs phase 5, and says what is left of it. `now` is the time since 1970.
+    pub fn finish(&mut self, now: Duration) -> Outcome<'_> {
+        if self.stage == Stage::RequestBody {
+            self.uninspected = Some(Uninspected::BodyNotSent);
+        }
+        self.transaction.finish(now);
+        let receipt = self.receipt();
+        let refusal = self.refused();
+        let due = refusal.is_some() || self.transaction.audit_due(self.request.status);
+        let audit = due.then(|| {
+            let entry = audit::Entry {
+                time: self.request.time,
+                request_id: &self.request.id,
+                client: self.request.client.address.to_string(),
+                method: &self.request.method,
+                uri: &self.request.uri,
+                host: &self.request.host,
+                status: self.request.status,
+                action: receipt.verdict,
+                mode: receipt.mode.name(),
+                phase: receipt.phase,
+                rule: refusal.and_then(|refusal| refusal.rule),
+                inspected: receipt.inspected,
+                profile: &self.settings.profile,
+            };
+            audit::line(&entry, &self.transaction, &self.settings.redaction)
+        });
+        Outcome { receipt, audit }
+    }
+}
+
+/// The protocol as rules name it. Envoy calls 2 and 3 so; where the host does not say it is not
+/// guessed from the headers, which look alike in all versions.
+fn protocol(name: Option<&str>) -> &[u8] {
+    match name {
+        Some("HTTP/1.0") => b"HTTP/1.0",
+        Some("HTTP/2" | "HTTP/2.0") => b"HTTP/2",
+        Some("HTTP/3" | "HTTP/3.0") => b"HTTP/3",
+        _ => b"HTTP/1.1",
+    }
+}
+
+/// Headers without pseudo headers.
+fn plain<'h, 'a>(headers: &'h [Header<'a>]) -> impl Iterator<Item = &'h Header<'a>> {
+    headers.iter().filter(|header| header.name.first() != Some(&b':'))
+}
+
+fn remember(place: &mut Vec<u8>, bytes: &[u8]) {
+    place.clear();
+    place.extend_from_slice(bytes.get(..bytes.len().min(REMEMBERED_BYTES_MAX)).unwrap_or_default());
+}
+
+/// A value that cannot break out of its header: macros in `redirect` may carry what a client sent.
+fn header_value(text: &str) -> String {
+    text.chars().filter(|character| !character.is_control()).collect()
+}

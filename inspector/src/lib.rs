@@ -1,0 +1,31 @@
+//! From what a host of HTTP streams is told to what it has to do: the one place where the order of
+//! phases, the question whether a body is needed, the answer to a refused request, the receipt, the
+//! audit record and the masking of secrets are decided, for every host alike.
+//!
+//! A host owns one [`Inspector`] per HTTP stream, gives it headers and body pieces as they come, and
+//! obeys the [`Decision`]s:
+//!
+//! ```text
+//! request_headers → Continue | NeedBody | Reply
+//! request_body…   → Continue (verdict reached) | NeedBody (more) | Reply
+//! response_headers, response_body…   likewise, when `wants_response` says so
+//! finish          → the Outcome: receipt and audit record
+//! ```
+//!
+//! Invariants: no I/O, no clock, no randomness; nothing a client sends makes it panic; bytes are
+//! borrowed from the host until the engine copies what it keeps. Calls out of order are ignored.
+
+mod audit;
+mod client;
+mod decision;
+mod inspector;
+mod json;
+mod redact;
+mod request;
+mod time;
+
+pub use client::parse_endpoint;
+pub use decision::{Decision, Mode, Outcome, Receipt, Reply, Uninspected};
+pub use inspector::{End, Inspector, ResponseInspection, Settings, TruncatedBody};
+pub use redact::{Redaction, SECRET_NAMES};
+pub use request::{Header, RequestHead, ResponseHead, request_id};

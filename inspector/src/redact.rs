@@ -1,0 +1,263 @@
+//! Masking of secrets before anything is written to a log.
+//!
+//! What is masked is decided by where a value stood: credentials' headers, all cookies, values whose
+//! name looks like a secret's, and values in which secrets stand without a name (whole bodies, XML
+//! text). It is not decided by what the value looks like: a password in an argument named `comment`
+//! is not recognised.
+
+use std::borrow::Cow;
+
+/// What stands in the place of a secret.
+pub(crate) const MASK: &str = "[redacted]";
+
+/// Names of secrets: a name that has one of these in it is taken for a secret's, without regard to
+/// case, hyphens and underscores.
+pub const SECRET_NAMES: [&str; 14] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "pwd",
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "credential",
+    "sessionid",
+    "jwt",
+    "signature",
+];
+
+/// Headers whose value is a credential, whatever the configured names.
+const SECRET_HEADERS: [&str; 5] =
+    ["authorization", "proxyauthorization", "cookie", "setcookie", "xforwardedclientcert"];
+
+/// Which values are masked in logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redaction {
+    enabled: bool,
+    names: Vec<String>,
+}
+
+impl Default for Redaction {
+    /// On, with [`SECRET_NAMES`].
+    fn default() -> Self {
+        Self::new(true, SECRET_NAMES)
+    }
+}
+
+/// How much of a value may be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exposure {
+    /// All of it.
+    Open,
+    /// All unless it has `name=value` pairs with the name of a secret.
+    Pairs,
+    /// Nothing.
+    Hidden,
+}
+
+impl Redaction {
+    /// Masking of values whose name contains one of `names`; none at all unless `enabled`.
+    pub fn new<'n>(enabled: bool, names: impl IntoIterator<Item = &'n str>) -> Self {
+        let names =
+            names.into_iter().map(|name| normal(name.as_bytes())).filter(|name| !name.is_empty());
+        Self { enabled, names: names.collect() }
+    }
+
+    /// A URI with the values of secret parameters masked.
+    pub(crate) fn uri<'u>(&self, uri: &'u str) -> Cow<'u, str> {
+        if !self.enabled || !self.has_secret_pair(uri) {
+            return Cow::Borrowed(uri);
+        }
+        let mut masked = String::with_capacity(uri.len());
+        for part in uri.split_inclusive(['?', '&', ';']) {
+            let (body, end) = match part.strip_suffix(['?', '&', ';']) {
+                Some(body) => (body, part.get(body.len()..).unwrap_or_default()),
+                None => (part, ""),
+            };
+            match body.split_once('=') {
+                Some((name, _)) if self.is_secret(name.as_bytes()) => {
+                    masked.push_str(name);
+                    masked.push('=');
+                    masked.push_str(MASK);
+                }
+                _ => masked.push_str(body),
+            }
+            masked.push_str(end);
+        }
+        Cow::Owned(masked)
+    }
+
+    /// The value of `variable` (such as `ARGS:id`), masked if need be.
+    pub(crate) fn value<'v>(&self, variable: &[u8], value: &'v str) -> &'v str {
+        if self.hides(variable, value) { MASK } else { value }
+    }
+
+    /// Whether `value`, found in `variable`, must not be seen.
+    pub(crate) fn hides(&self, variable: &[u8], value: &str) -> bool {
+        self.enabled
+            && match self.exposure(variable) {
+                Exposure::Open => false,
+                Exposure::Pairs => self.has_secret_pair(value),
+                Exposure::Hidden => true,
+            }
+    }
+
+    /// Whether text expanded from matched values may show a secret by itself.
+    pub(crate) fn hides_text(&self, text: &str) -> bool {
+        self.enabled && self.has_secret_pair(text)
+    }
+
+    /// Whether anything is masked.
+    pub(crate) const fn enabled(&self) -> bool {
+        self.enabled
+    }
+
+    fn exposure(&self, variable: &[u8]) -> Exposure {
+        let mut parts = variable.splitn(2, |&byte| byte == b':');
+        let collection = parts.next().unwrap_or_default();
+        let key = parts.next().unwrap_or_default();
+        match collection.to_ascii_uppercase().as_slice() {
+            b"REQUEST_COOKIES" | b"REQUEST_BODY" | b"FULL_REQUEST" | b"RESPONSE_BODY" | b"XML"
+            | b"REMOTE_USER" | b"AUTH_TYPE" => Exposure::Hidden,
+            b"REQUEST_HEADERS" | b"RESPONSE_HEADERS" if self.is_secret_header(key) => {
+                Exposure::Hidden
+            }
+            b"ARGS"
+            | b"ARGS_GET"
+            | b"ARGS_POST"
+            | b"MULTIPART_PART_HEADERS"
+            | b"FILES"
+            | b"FILES_TMP_CONTENT"
+            | b"TX"
+                if self.is_secret(key) =>
+            {
+                Exposure::Hidden
+            }
+            b"ARGS_NAMES"
+            | b"ARGS_GET_NAMES"
+            | b"ARGS_POST_NAMES"
+            | b"REQUEST_COOKIES_NAMES"
+            | b"REQUEST_HEADERS_NAMES" => Exposure::Open,
+            _ => Exposure::Pairs,
+        }
+    }
+
+    fn is_secret_header(&self, name: &[u8]) -> bool {
+        SECRET_HEADERS.contains(&normal(name).as_str()) || self.is_secret(name)
+    }
+
+    fn is_secret(&self, name: &[u8]) -> bool {
+        let name = normal(name);
+        self.names.iter().any(|secret| name.contains(secret.as_str()))
+    }
+
+    /// Whether a `name=value` or `"name":value` pair with the name of a secret stands in the text.
+    fn has_secret_pair(&self, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        memchr::memchr2_iter(b'=', b':', bytes).any(|at| {
+            let start = at.saturating_sub(NAME_BYTES_MAX);
+            let before = bytes.get(start..at).unwrap_or_default();
+            let name = before.rsplit(|byte| b"&;?, \t\r\n/=:{".contains(byte)).next();
+            self.is_secret(name.unwrap_or_default())
+        })
+    }
+}
+
+/// Bytes of a name that are looked at: the search for pairs stays linear.
+const NAME_BYTES_MAX: usize = 128;
+
+/// A name to compare by: percent-decoded, letters and digits only, in lower case.
+fn normal(name: &[u8]) -> String {
+    let mut normal = String::with_capacity(name.len().min(NAME_BYTES_MAX));
+    let mut rest = name;
+    while let Some((&first, after)) = rest.split_first() {
+        let (byte, after) = match (first, after) {
+            (b'%', [high, low, after @ ..]) => match (hex(*high), hex(*low)) {
+                (Some(high), Some(low)) => (high << 4 | low, after),
+                _ => (first, after_all(rest)),
+            },
+            _ => (first, after),
+        };
+        if byte.is_ascii_alphanumeric() {
+            normal.push(char::from(byte.to_ascii_lowercase()));
+        }
+        rest = after;
+    }
+    normal
+}
+
+/// What follows the first byte.
+fn after_all(bytes: &[u8]) -> &[u8] {
+    bytes.get(1..).unwrap_or_default()
+}
+
+fn hex(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris() {
+        for (uri, expected) in [
+            ("/a?b=c", "/a?b=c"),
+            ("/a?password=hunter2", "/a?password=[redacted]"),
+            ("/a?x=1&Api-Key=k&y=2", "/a?x=1&Api-Key=[redacted]&y=2"),
+            ("/a?user[passwd]=x;y=2", "/a?user[passwd]=[redacted];y=2"),
+            ("/a?pass%77ord=hunter2", "/a?pass%77ord=[redacted]"),
+            ("/a?access_token=a=b&c=d", "/a?access_token=[redacted]&c=d"),
+            ("/a?q=password", "/a?q=password"),
+            ("/a?password", "/a?password"),
+            ("/a%?%=", "/a%?%="),
+        ] {
+            assert_eq!(Redaction::default().uri(uri), expected);
+            assert_eq!(Redaction::new(false, SECRET_NAMES).uri(uri), uri);
+        }
+    }
+
+    #[test]
+    fn values() {
+        for (variable, value, hidden) in [
+            ("REQUEST_HEADERS:Authorization", "Basic abc", true),
+            ("REQUEST_HEADERS:proxy-authorization", "Basic abc", true),
+            ("REQUEST_HEADERS:Cookie", "a=b", true),
+            ("RESPONSE_HEADERS:Set-Cookie", "a=b", true),
+            ("REQUEST_HEADERS:X-Api-Key", "abc", true),
+            ("REQUEST_HEADERS:User-Agent", "nikto", false),
+            ("REQUEST_HEADERS:Referer", "http://a/?token=abc", true),
+            ("REQUEST_HEADERS:Referer", "http://a/?page=1", false),
+            ("REQUEST_COOKIES:theme", "dark", true),
+            ("REQUEST_COOKIES_NAMES:theme", "theme", false),
+            ("ARGS:id", "1 union select", false),
+            ("ARGS:password", "hunter2", true),
+            ("ARGS_POST:user.clientSecret", "hunter2", true),
+            ("args_get:PASS_WD", "hunter2", true),
+            ("ARGS_NAMES:password", "password", false),
+            ("ARGS:data", "{\"password\":\"x\"}", true),
+            ("REQUEST_BODY", "anything", true),
+            ("XML:/*", "anything", true),
+            ("QUERY_STRING", "a=b", false),
+            ("QUERY_STRING", "a=b&token=c", true),
+            ("REQUEST_URI", "/a?pwd=x", true),
+            ("", "", false),
+        ] {
+            let by_default = Redaction::default();
+            assert_eq!(by_default.hides(variable.as_bytes(), value), hidden, "{variable} {value}");
+            let off = Redaction::new(false, SECRET_NAMES);
+            assert!(!off.hides(variable.as_bytes(), value));
+        }
+    }
+
+    #[test]
+    fn names_are_configurable() {
+        let redaction = Redaction::new(true, ["iban", ""]);
+        assert!(redaction.hides(b"ARGS:my_IBAN", "DE00"));
+        assert!(!redaction.hides(b"ARGS:password", "hunter2"));
+        assert!(redaction.hides(b"REQUEST_HEADERS:authorization", "Basic abc"));
+    }
+}

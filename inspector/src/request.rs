@@ -1,0 +1,185 @@
+//! What the host tells of a request and of a response, and what can be read off the headers.
+
+use core::time::Duration;
+
+use glacis_engine::Endpoint;
+
+/// A header as received; names of pseudo headers begin with a colon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// The name, in any case.
+    pub name: &'a [u8],
+    /// The value, any bytes.
+    pub value: &'a [u8],
+}
+
+/// The head of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestHead<'a> {
+    /// Headers in the order received, among them `:method`, `:path`, `:authority`, `:scheme`.
+    pub headers: &'a [Header<'a>],
+    /// The protocol as the host names it (`HTTP/1.1`, `HTTP/2`), if it says.
+    pub protocol: Option<&'a str>,
+    /// Whether there is no body.
+    pub end_of_stream: bool,
+    /// A name for the request: see [`request_id`].
+    pub id: &'a str,
+    /// Time since 1970, UTC.
+    pub time: Duration,
+    /// The address the host was called from.
+    pub source: Option<Endpoint>,
+    /// The address the host was called on.
+    pub destination: Option<Endpoint>,
+}
+
+/// The head of a response.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseHead<'a> {
+    /// Headers in the order received, among them `:status`.
+    pub headers: &'a [Header<'a>],
+    /// Whether there is no body.
+    pub end_of_stream: bool,
+}
+
+/// Bytes accepted of an `x-request-id`: a UUID has 36.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// The value of `x-request-id`, when it can stand in logs and replies as it is.
+///
+/// Otherwise the host has to make up a name: what a client chose must not garble a log.
+#[must_use]
+pub fn request_id<'a>(headers: &[Header<'a>]) -> Option<&'a str> {
+    let value = find(headers, b"x-request-id")?;
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=".contains(byte);
+    let usable = (1..=REQUEST_ID_BYTES_MAX).contains(&value.len()) && value.iter().all(plain);
+    if usable { core::str::from_utf8(value).ok() } else { None }
+}
+
+/// The first header of this name.
+pub(crate) fn find<'a>(headers: &[Header<'a>], name: &[u8]) -> Option<&'a [u8]> {
+    headers.iter().find(|header| header.name.eq_ignore_ascii_case(name)).map(|header| header.value)
+}
+
+/// Whether a list of tokens (RFC 9110, 5.6.1) in any header of this name has `token`.
+fn has_token(headers: &[Header<'_>], name: &[u8], token: &[u8]) -> bool {
+    headers
+        .iter()
+        .filter(|header| header.name.eq_ignore_ascii_case(name))
+        .flat_map(|header| header.value.split(|&byte| byte == b','))
+        .any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
+}
+
+fn media_type<'a>(headers: &[Header<'a>]) -> &'a [u8] {
+    let value = find(headers, b"content-type").unwrap_or_default();
+    value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii()
+}
+
+/// Whether the body is a stream of gRPC messages (`application/grpc`, `application/grpc+proto`,
+/// `application/grpc-web`): it has no end to wait for, and nothing a rule could read.
+pub(crate) fn is_grpc(headers: &[Header<'_>]) -> bool {
+    const GRPC: &[u8] = b"application/grpc";
+    let media = media_type(headers);
+    let Some((start, rest)) = media.split_at_checked(GRPC.len()) else { return false };
+    start.eq_ignore_ascii_case(GRPC) && matches!(rest.first(), None | Some(b'+' | b'-'))
+}
+
+/// Whether the body is a stream of server-sent events, which has no end to wait for.
+pub(crate) fn is_event_stream(headers: &[Header<'_>]) -> bool {
+    media_type(headers).eq_ignore_ascii_case(b"text/event-stream")
+}
+
+/// Whether the request opens a WebSocket: what follows the headers is not a body, and waiting for its
+/// end would hang the handshake.
+///
+/// RFC 6455, 4.1 (HTTP/1.1: GET with key) and RFC 8441, 4 (HTTP/2 and 3: extended CONNECT, which
+/// Envoy shows to filters as GET with the two headers and no key). A request that merely carries some
+/// of these headers, or has a body of its own, is none: that would be a way around inspection.
+pub(crate) fn is_websocket(head: &RequestHead<'_>) -> bool {
+    let headers = head.headers;
+    let method = find(headers, b":method").unwrap_or_default();
+    if find(headers, b"content-length").is_some_and(|length| length != b"0")
+        || find(headers, b"transfer-encoding").is_some()
+    {
+        return false;
+    }
+    let multiplexed =
+        head.protocol.is_some_and(|name| name.starts_with("HTTP/2") || name.starts_with("HTTP/3"));
+    if method == b"CONNECT" {
+        return find(headers, b":protocol").is_some_and(|name| name == b"websocket");
+    }
+    method == b"GET"
+        && has_token(headers, b"upgrade", b"websocket")
+        && has_token(headers, b"connection", b"upgrade")
+        && (multiplexed || find(headers, b"sec-websocket-key").is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers<'a>(pairs: &'a [(&'a str, &'a str)]) -> Vec<Header<'a>> {
+        let header = |(name, value): &(&'a str, &'a str)| Header {
+            name: name.as_bytes(),
+            value: value.as_bytes(),
+        };
+        pairs.iter().map(header).collect()
+    }
+
+    #[test]
+    fn genuine_websockets() {
+        let upgrade = [("upgrade", "WebSocket"), ("connection", "keep-alive, Upgrade")];
+        let key = ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+        for (protocol, more, expected) in [
+            ("HTTP/1.1", vec![(":method", "GET"), key], true),
+            ("HTTP/1.1", vec![(":method", "GET")], false),
+            ("HTTP/1.1", vec![(":method", "POST"), key], false),
+            ("HTTP/1.1", vec![(":method", "GET"), key, ("content-length", "10")], false),
+            ("HTTP/1.1", vec![(":method", "GET"), key, ("transfer-encoding", "chunked")], false),
+            ("HTTP/1.1", vec![(":method", "GET"), key, ("content-length", "0")], true),
+            ("HTTP/2", vec![(":method", "GET")], true),
+            ("HTTP/2", vec![(":method", "CONNECT"), (":protocol", "websocket")], true),
+            ("HTTP/2", vec![(":method", "CONNECT"), (":protocol", "connect-udp")], false),
+        ] {
+            let pairs: Vec<_> = more.into_iter().chain(upgrade).collect();
+            let head = RequestHead {
+                headers: &headers(&pairs),
+                protocol: Some(protocol),
+                end_of_stream: false,
+                id: "",
+                time: Duration::ZERO,
+                source: None,
+                destination: None,
+            };
+            assert_eq!(is_websocket(&head), expected, "{protocol} {pairs:?}");
+        }
+    }
+
+    #[test]
+    fn grpc_media_types() {
+        for (value, expected) in [
+            ("application/grpc", true),
+            ("application/grpc+proto", true),
+            ("Application/gRPC-web; a=b", true),
+            ("application/grpcx", false),
+            ("application/json", false),
+            ("", false),
+        ] {
+            assert_eq!(is_grpc(&headers(&[("Content-Type", value)])), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn request_ids_that_can_stand_in_a_log() {
+        for (value, expected) in [
+            ("7f9c2ba4-e88f-4b3e-8f2e-0c1b5d0a9b11", true),
+            ("", false),
+            ("a b", false),
+            ("a\nb", false),
+            ("\"}", false),
+            (&"a".repeat(129), false),
+        ] {
+            let id = request_id(&headers(&[("x-request-id", value)])).is_some();
+            assert_eq!(id, expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Audit records: when there is one, what it says, and what it must not say.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests: helpers fail as assertions do")]
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use glacis_engine::{Input, Limits, NoFiles, Program};
+use glacis_inspector::{Decision, End, Header, Inspector, Redaction, RequestHead, Settings};
+
+const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+
+fn inspector(rules: &str, settings: Settings) -> Inspector {
+    let text = format!("SecRuleEngine On\nSecRequestBodyAccess On\n{rules}");
+    let input = Input::Text { name: "test".into(), text };
+    let program = Program::build(&[input], &NoFiles, Limits::default()).map_err(|e| e.to_string());
+    Inspector::new(Arc::new(program.unwrap()), Arc::new(settings))
+}
+
+/// The record of a request, if there is one.
+fn record(
+    inspector: &mut Inspector,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Option<String> {
+    let pseudo = [(":method", "POST"), (":path", path), (":authority", "example.org")];
+    let headers: Vec<_> = pseudo
+        .iter()
+        .chain(headers)
+        .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
+        .collect();
+    let decision = inspector.request_headers(&RequestHead {
+        headers: &headers,
+        protocol: Some("HTTP/1.1"),
+        end_of_stream: body.is_empty(),
+        id: "request-1",
+        time: Duration::from_secs(1_700_000_000),
+        source: None,
+        destination: None,
+    });
+    if decision == Decision::NeedBody {
+        inspector.request_body(body.as_bytes(), End::Last);
+    }
+    inspector.finish(Duration::from_secs(1_700_000_001)).audit
+}
+
+#[test]
+fn what_is_due() {
+    const RULE: &str = "SecRule ARGS:q \"@streq attack\" \"id:1,phase:2,log,auditlog,";
+    for (rules, path, expected) in [
+        (format!("{RULE}deny\""), "/?q=fine", None),
+        (format!("{RULE}deny\""), "/?q=attack", Some("\"action\":\"deny\"")),
+        (format!("{RULE}redirect:http://a/\""), "/?q=attack", Some("\"action\":\"redirect\"")),
+        (format!("{RULE}drop\""), "/?q=attack", Some("\"action\":\"drop\"")),
+        (format!("{RULE}pass\""), "/?q=attack", None),
+        (format!("SecAuditEngine On\n{RULE}pass\""), "/?q=fine", Some("\"action\":\"allow\"")),
+        (format!("SecAuditEngine RelevantOnly\n{RULE}pass\""), "/?q=fine", None),
+        (format!("SecAuditEngine RelevantOnly\n{RULE}pass\""), "/?q=attack", Some("\"id\":1")),
+        (
+            format!("SecAuditEngine RelevantOnly\nSecRuleEngine DetectionOnly\n{RULE}deny\""),
+            "/?q=attack",
+            Some("\"mode\":\"detection_only\""),
+        ),
+    ] {
+        let record = record(&mut inspector(&rules, Settings::default()), path, &[], "");
+        assert_eq!(record.is_some(), expected.is_some(), "{rules} {path}");
+        if let (Some(record), Some(expected)) = (record, expected) {
+            assert!(record.contains(expected), "no {expected} in {record}");
+        }
+    }
+}
+
+#[test]
+fn the_whole_record() {
+    let rules = r#"SecRule ARGS:q "@rx ^at" "id:7,phase:2,deny,status:406,log,capture,
+        msg:'found \"it\"',logdata:'%{MATCHED_VAR_NAME}=%{MATCHED_VAR}',severity:CRITICAL,
+        tag:'a',tag:'b',setvar:tx.blocking_inbound_anomaly_score=+5""#
+        .replace('\n', " ");
+    let settings = Settings { profile: "shop".into(), ..Settings::default() };
+    let mut inspector = inspector(&rules, settings);
+    let record = record(&mut inspector, "/a?q=attack%0a", &[], "").unwrap();
+    let hash = inspector.program().hash();
+    let expected = concat!(
+        r#"{"time":"2023-11-14T22:13:20.000Z","request_id":"request-1","client":"0.0.0.0","#,
+        r#""method":"POST","uri":"/a?q=attack%0a","host":"example.org","action":"deny","#,
+        r#""mode":"blocking","inspected":"headers","status":406,"phase":2,"rule":7,"#,
+        r#""score_inbound":5,"score_outbound":0,"profile":"shop","ruleset":"HASH","rules":[{"id":7,"#,
+        r#""phase":2,"msg":"found \"it\"","logdata":"ARGS:q=attack\n","severity":"CRITICAL","#,
+        r#""tags":["a","b"],"file":"test","line":3,"#,
+        r#""matches":[{"variable":"ARGS:q","value":"attack\n"}]}],"limits_hit":[]}"#
+    );
+    assert_eq!(record, expected.replace("HASH", hash));
+}
+
+#[test]
+fn secrets_stay_out() {
+    const DENY: &str = "phase:2,deny,log,msg:'msg %{MATCHED_VAR}',logdata:'data %{MATCHED_VAR}'";
+    for (targets, path, headers, body) in [
+        ("ARGS", "/?password=hunter2", &[][..], ""),
+        ("ARGS", "/", &[FORM], "user=a&user[api_key]=hunter2"),
+        ("ARGS", "/?pass%77ord=hunter2", &[], ""),
+        ("REQUEST_HEADERS", "/", &[("authorization", "Basic hunter2")], ""),
+        ("REQUEST_HEADERS", "/", &[("X-Auth-Token", "hunter2")], ""),
+        ("REQUEST_HEADERS", "/", &[("cookie", "sid=hunter2")], ""),
+        ("REQUEST_HEADERS", "/", &[("referer", "http://a/?token=hunter2")], ""),
+        ("REQUEST_COOKIES", "/", &[("cookie", "sid=hunter2")], ""),
+        ("REQUEST_BODY", "/", &[FORM], "password=hunter2"),
+        ("QUERY_STRING", "/?a=b&token=hunter2", &[], ""),
+        ("REQUEST_URI", "/?a=b&token=hunter2", &[], ""),
+        ("REQUEST_LINE", "/?a=b&token=hunter2", &[], ""),
+        ("FULL_REQUEST", "/", &[FORM], "password=hunter2"),
+    ] {
+        let rules = format!("SecRule {targets} \"@contains hunter2\" \"id:1,{DENY}\"");
+        let name = format!("{targets} {path} {headers:?} {body}");
+        let masked = record(&mut inspector(&rules, Settings::default()), path, headers, body);
+        let Some(masked) = masked else { panic!("{name}: no record") };
+        assert!(!masked.contains("hunter2"), "{name}: {masked}");
+        assert!(masked.contains("\"id\":1") && masked.contains("[redacted]"), "{name}: {masked}");
+        let open = Settings { redaction: Redaction::new(false, []), ..Settings::default() };
+        let open = record(&mut inspector(&rules, open), path, headers, body).unwrap();
+        assert!(open.contains("hunter2"), "{name}: {open}");
+    }
+}
+
+#[test]
+fn secrets_of_a_chain_stay_out() {
+    let rules = r#"SecRule ARGS:password "@rx ." "id:1,phase:2,deny,log,chain"
+        SecRule ARGS:q "@streq attack" "logdata:'%{MATCHED_VARS} %{MATCHED_VAR}',setvar:tx.a=1""#;
+    let mut inspector = inspector(rules, Settings::default());
+    let record = record(&mut inspector, "/?password=hunter2&q=attack", &[], "").unwrap();
+    assert!(!record.contains("hunter2"), "{record}");
+}
+
+#[test]
+fn records_are_bounded() {
+    let rules: String = (1..=400)
+        .map(|id| {
+            format!(
+                "SecRule ARGS \"@rx .\" \"id:{id},phase:2,pass,log,logdata:'%{{MATCHED_VAR}}'\"\n"
+            )
+        })
+        .chain(["SecAction \"id:1000,phase:2,deny\"".to_owned()])
+        .collect();
+    // Each byte takes six when it is escaped.
+    let body: String = (0..40).map(|arg| format!("a{arg}={}&", "%01".repeat(5_000))).collect();
+    let path = format!("/{}", "a".repeat(100_000));
+    let open = Settings { redaction: Redaction::new(false, []), ..Settings::default() };
+    let record = record(&mut inspector(&rules, open), &path, &[FORM], &body).unwrap();
+    assert!(record.len() < 256 << 10, "{}", record.len());
+    assert!(record.contains("\"rules_omitted\":"));
+}

@@ -1,0 +1,39 @@
+//! Where rules come from: files on disk, the base configuration that Glacis ships, and a folder of
+//! the OWASP Core Rule Set.
+//!
+//! The engine does no I/O; this crate is the I/O it is given. It holds no rule of the Core Rule Set:
+//! those are read from a folder of the user's.
+//!
+//! ```
+//! use glacis_engine::{Input, Limits, Program};
+//! use glacis_rules::{FileSource, base};
+//!
+//! let own = Input::Text {
+//!     name: "own.conf".into(),
+//!     text: r#"SecRule ARGS:debug "@streq 1" "id:1,phase:2,deny,status:403""#.into(),
+//! };
+//! let program = Program::build(&[base(), own], &FileSource::new(), Limits::default());
+//! assert!(program.is_ok());
+//! ```
+
+mod crs;
+mod files;
+mod glob;
+
+use glacis_engine::Input;
+
+pub use crs::crs;
+pub use files::FileSource;
+
+/// The name under which [`base`] appears in messages.
+pub const BASE_NAME: &str = "glacis:base";
+
+/// The base configuration: what a ruleset such as CRS expects to be set before it.
+///
+/// It turns the engine on, has request bodies parsed according to their content type, refuses those
+/// that cannot be parsed, and sets limits. Its rules have the ids 100000 to 100099. Everything in it
+/// can be overridden by directives that follow it (`SecRuleRemoveById` for its rules).
+#[must_use]
+pub fn base() -> Input {
+    Input::Text { name: BASE_NAME.to_owned(), text: include_str!("../base/glacis.conf").to_owned() }
+}

@@ -1,0 +1,19 @@
+//! What the gRPC services share: configuration files, listeners, health, metrics over HTTP, logs, and
+//! the way a process ends.
+//!
+//! A service loads its own configuration type with [`config::load`], binds with [`Server::bind`] and
+//! hands its gRPC routes to [`Server::serve`], which returns when the process has been told to end
+//! and every open stream is finished or the time for it is over.
+//!
+//! This crate knows nothing of rules.
+
+mod admin;
+pub mod config;
+mod drain;
+mod listener;
+mod server;
+pub mod telemetry;
+
+pub use drain::{ended_by_signal, exit_at_second_signal};
+pub use listener::BindError;
+pub use server::{ServeError, Server};

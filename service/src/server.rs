@@ -1,0 +1,174 @@
+//! Serving, and ending in good order.
+
+use core::{fmt, future::Future, net::SocketAddr, time::Duration};
+use std::{path::PathBuf, sync::Arc};
+
+use prometheus_client::registry::Registry;
+use tokio::{
+    net::{TcpListener, UnixListener},
+    sync::watch,
+    task::JoinSet,
+};
+use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::{service::Routes, transport};
+use tonic_health::ServingStatus;
+
+use crate::{
+    admin,
+    config::{Admin, Drain, Listen},
+    listener::{self, BindError},
+};
+
+/// HTTP/2 streams that one connection may have open: Envoy opens one per request under inspection.
+const STREAMS_PER_CONNECTION_MAX: u32 = 4_096;
+
+/// Bytes that Envoy may send on one stream, and on one connection, before it has to wait: whole
+/// bodies come in one message, and the default of 64 KiB would make a round trip of each such part.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+
+/// A connection that has gone silent is given up after this long twice over.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// Bound sockets, ready to serve.
+#[derive(Debug)]
+pub struct Server {
+    tcp: Option<TcpListener>,
+    unix: Option<(UnixListener, PathBuf)>,
+    admin: Option<TcpListener>,
+}
+
+/// Serving failed.
+#[derive(Debug)]
+pub struct ServeError(transport::Error);
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "gRPC cannot be served: {}", self.0)
+    }
+}
+
+impl core::error::Error for ServeError {}
+
+impl Server {
+    /// Binds all sockets, before anything else is done: a process that cannot listen must not start.
+    ///
+    /// # Errors
+    /// When an address is in use or not allowed.
+    pub async fn bind(listen: &Listen, admin: &Admin) -> Result<Self, BindError> {
+        let tcp = match listen.tcp {
+            Some(address) => Some(listener::tcp(address).await?),
+            None => None,
+        };
+        let unix = match &listen.unix {
+            Some(socket) => Some((listener::unix(socket).await?, socket.path.clone())),
+            None => None,
+        };
+        let admin = match admin.address {
+            Some(address) => Some(listener::tcp(address).await?),
+            None => None,
+        };
+        Ok(Self { tcp, unix, admin })
+    }
+
+    /// The address of the TCP listener.
+    #[must_use]
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        self.tcp.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// The address of the admin listener.
+    #[must_use]
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// Serves `routes` and the gRPC health service until `end` is ready; then health says
+    /// `NOT_SERVING` for [`Drain::notice`], no connection is accepted any more, and open streams
+    /// have [`Drain::limit`] to finish.
+    ///
+    /// `name` is the gRPC service whose health is reported, besides the empty name.
+    ///
+    /// # Errors
+    /// When gRPC cannot be served; not for what goes wrong on one connection.
+    pub async fn serve(
+        self,
+        routes: Routes,
+        name: &'static str,
+        registry: Arc<Registry>,
+        drain: Drain,
+        end: impl Future<Output = ()>,
+    ) -> Result<(), ServeError> {
+        let (health, health_service) = tonic_health::server::health_reporter();
+        health.set_service_status(name, ServingStatus::Serving).await;
+        let routes = routes.add_service(health_service);
+        let (ready, ready_seen) = watch::channel(true);
+        let (close, _) = watch::channel(false);
+        if let Some(listener) = self.admin {
+            tokio::spawn(admin::serve(listener, registry, ready_seen));
+        }
+        let mut serving = JoinSet::new();
+        if let Some(listener) = self.tcp {
+            let incoming = TcpListenerStream::new(listener);
+            let closed = closed(close.subscribe());
+            // Small messages go back and forth: waiting to fill a packet only adds latency.
+            let incoming = tokio_stream::StreamExt::map(incoming, |stream| {
+                stream.inspect(|stream| drop(stream.set_nodelay(true)))
+            });
+            let routes = routes.clone();
+            serving.spawn(async move {
+                builder().add_routes(routes).serve_with_incoming_shutdown(incoming, closed).await
+            });
+        }
+        let mut socket_path = None;
+        if let Some((listener, path)) = self.unix {
+            socket_path = Some(path);
+            let incoming = UnixListenerStream::new(listener);
+            let closed = closed(close.subscribe());
+            serving.spawn(async move {
+                builder().add_routes(routes).serve_with_incoming_shutdown(incoming, closed).await
+            });
+        }
+        let finished = tokio::select! {
+            () = end => None,
+            finished = serving.join_next() => finished,
+        };
+        tracing::info!("draining: not ready any more, open streams finish");
+        ready.send_replace(false);
+        for service in ["", name] {
+            health.set_service_status(service, ServingStatus::NotServing).await;
+        }
+        if finished.is_none() {
+            tokio::time::sleep(drain.notice).await;
+        }
+        close.send_replace(true);
+        let all = async { while serving.join_next().await.is_some() {} };
+        if tokio::time::timeout(drain.limit, all).await.is_err() {
+            tracing::warn!(
+                "streams were still open at the end of the drain time, they are cut off"
+            );
+        }
+        if let Some(path) = socket_path {
+            // Already gone is as good.
+            let _ = std::fs::remove_file(path);
+        }
+        match finished {
+            Some(Ok(Err(error))) => Err(ServeError(error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn builder() -> transport::Server {
+    transport::Server::builder()
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
+}
+
+async fn closed(mut close: watch::Receiver<bool>) {
+    // An error means that the sender is gone: then it is time to end as well.
+    let _ = close.wait_for(|closed| *closed).await;
+}

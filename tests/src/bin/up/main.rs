@@ -1,0 +1,141 @@
+//! `up`: everything of the quickstart on this machine, with a few requests and attacks to look at.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool talks on its standard streams"
+)]
+
+mod rows;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use glacis_tests::failure::{Failure, Outcome, doing};
+use glacis_tests::stack::{Ports, Processor, Stack};
+use glacis_tests::{envoy, ext_proc, ports};
+use tokio::signal::unix::{SignalKind, signal};
+
+const USAGE: &str = "\
+usage: up [--once]
+
+Starts Envoy with envoy-configs/quickstart/, ext-proc with the OWASP CRS and a sample upstream,
+sends requests and attacks, shows what became of each, and stays up until Ctrl-C.
+
+  --once  stop after the table; the status is 0 only if every answer was the expected one";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let once = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => false,
+        ["--once"] => true,
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(once) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("up: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether every answer was the expected one.
+///
+/// The work is done in a thread, so that a signal is heard at any time. If it comes early we end
+/// without more ado: no child process outlives us.
+fn run(once: bool) -> Outcome<bool> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(doing("make a runtime"))?.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(doing("listen to Ctrl-C"))?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(doing("listen to SIGTERM"))?;
+        let (sender, work) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || sender.send(bring_up(once)).is_ok());
+        let (stack, good) = tokio::select! {
+            done = work => done.map_err(|_| Failure::new("the work ended in a panic"))??,
+            _ = interrupt.recv() => return stopped(),
+            _ = terminate.recv() => return stopped(),
+        };
+        if !once {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        println!("\nstopping …");
+        stack.stop();
+        if good {
+            std::fs::remove_dir_all(folder()).map_err(doing("remove the logs"))?;
+        } else {
+            println!("logs: {}", folder().display());
+        }
+        stopped().map(|_| good)
+    })
+}
+
+fn stopped() -> Outcome<bool> {
+    println!("stopped");
+    Ok(true)
+}
+
+fn bring_up(once: bool) -> Outcome<(Stack, bool)> {
+    let begun = Instant::now();
+    let ports = choose_ports()?;
+    println!("Starting ext-proc with the OWASP CRS, a sample upstream and Envoy …");
+    let stack = Stack::start(&folder(), ports, Processor::ExtProc, &[])?;
+    println!("Up after {:.1} s", begun.elapsed().as_secs_f64());
+    let results = rows::send_all(&stack)?;
+    let good = results.iter().all(rows::Finding::is_good);
+    println!("\n{}", table::of(&results));
+    println!("{} requests and attacks after {:.1} s", results.len(), begun.elapsed().as_secs_f64());
+    if !good {
+        println!("Rows with a ! are not what was expected: this is a fault, please report it.");
+    }
+    if !once {
+        println!("{}", invitation(&stack));
+    }
+    Ok((stack, good))
+}
+
+/// The quickstart's own ports, or free ones if somebody listens on any of those.
+fn choose_ports() -> Outcome<Ports> {
+    let Ports { proxy, admin, ext_proc, ext_proc_admin, upstream } = Ports::QUICKSTART;
+    let usual = [proxy, admin, ext_proc, ext_proc_admin, upstream];
+    let taken: Vec<_> = usual.into_iter().filter(|port| !ports::is_free(*port)).collect();
+    if taken.is_empty() {
+        return Ok(Ports::QUICKSTART);
+    }
+    println!("Taken by somebody else: {taken:?}; other ports are used instead.");
+    Ports::free()
+}
+
+fn folder() -> PathBuf {
+    std::env::temp_dir().join(format!("glacis-up-{}", std::process::id()))
+}
+
+/// What to try now.
+fn invitation(stack: &Stack) -> String {
+    let Ports { proxy, admin, ext_proc_admin, .. } = stack.ports;
+    let (audit, access) = (stack.folder.file(ext_proc::AUDIT), stack.folder.file(envoy::LOG));
+    format!(
+        "
+Try:
+  an ordinary page      curl -i http://localhost:{proxy}/
+  SQL injection         curl -i \"http://localhost:{proxy}/echo?id=1%27%20OR%201%3D1--%20-\"
+  cross-site scripting  curl -i http://localhost:{proxy}/echo -d \"note=<script>alert(1)</script>\"
+  a scanner             curl -i -A sqlmap/1.8 http://localhost:{proxy}/
+  Envoy                 curl -s http://localhost:{admin}/stats | grep -E \"glacis|ext_proc\"
+  metrics of ext-proc   curl -s http://localhost:{ext_proc_admin}/metrics
+  who was refused, why  tail -n 1 {}
+  every request         tail {}
+
+Ctrl-C stops everything.",
+        audit.display(),
+        access.display(),
+    )
+}

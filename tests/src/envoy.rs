@@ -1,0 +1,114 @@
+//! A running Envoy.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::failure::{Failure, Outcome, io};
+use crate::http::{self, Request};
+use crate::log::{Folder, tail};
+use crate::process::Process;
+
+/// The log of Envoy itself, in the folder of a run.
+pub const LOG: &str = "envoy.log";
+/// Its configuration, in the same folder.
+pub const CONFIG: &str = "envoy.yaml";
+
+/// Compiling the wasm module takes seconds on a busy machine.
+const START: Duration = Duration::from_secs(60);
+
+/// A running Envoy, stopped when dropped.
+#[derive(Debug)]
+pub struct Envoy {
+    process: Process,
+    admin: SocketAddr,
+}
+
+impl Envoy {
+    /// Starts Envoy in the folder `root`, to which the paths of the configuration are relative,
+    /// and waits until it accepts requests.
+    ///
+    /// Standard output, where the access log goes, and standard error are both in [`LOG`].
+    ///
+    /// # Errors
+    ///
+    /// If it does not start, with the end of its log.
+    pub fn start(
+        program: &Path,
+        root: &Path,
+        config: &str,
+        admin_port: u16,
+        folder: &Folder,
+    ) -> Outcome<Self> {
+        let config = folder.write(CONFIG, config)?;
+        let mut command = Command::new(program);
+        command.arg("-c").arg(&config).current_dir(root);
+        // Hot restart would tie together all Envoys of this machine.
+        command.args(["--disable-hot-restart", "--concurrency", "2", "-l", "warning"]);
+        let mut process = Process::start("envoy", &mut command, &folder.file(LOG))?;
+        let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, admin_port));
+        let live = || http::fetch(admin, "/ready").is_ok_and(|answer| answer.status == 200);
+        process.wait_until(START, live).map_err(|failure| {
+            let log = tail(&folder.read(LOG));
+            Failure::new(format!("{failure}\n{log}"))
+        })?;
+        Ok(Self { process, admin })
+    }
+
+    /// The process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// The counters and gauges whose name contains `part`.
+    ///
+    /// # Errors
+    ///
+    /// If the admin port does not answer.
+    pub fn stats(&self, part: &str) -> Outcome<BTreeMap<String, u64>> {
+        let answer = http::fetch(self.admin, "/stats")?;
+        let text = answer.text();
+        let pairs = text.lines().filter_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            Some((name.to_owned(), value.parse().ok()?))
+        });
+        Ok(pairs.filter(|(name, _): &(String, u64)| name.contains(part)).collect())
+    }
+
+    /// One counter or gauge; 0 if Envoy has none of that name.
+    ///
+    /// # Errors
+    ///
+    /// If the admin port does not answer.
+    pub fn stat(&self, name: &str) -> Outcome<u64> {
+        Ok(self.stats(name)?.get(name).copied().unwrap_or(0))
+    }
+
+    /// Makes Envoy write out its access log, which it holds back for up to ten seconds.
+    ///
+    /// # Errors
+    ///
+    /// If the admin port does not answer.
+    pub fn reopen_logs(&self) -> Outcome<()> {
+        let request = Request::new("POST", "/reopen_logs").header("content-length", "0");
+        http::send(None, self.admin, &request).map(|_| ())
+    }
+}
+
+/// Asks Envoy whether it would run with this configuration; returns what it says, warnings mostly.
+///
+/// # Errors
+///
+/// If Envoy cannot be run, or refuses the configuration: then with its message.
+pub fn validate(program: &Path, root: &Path, config: &Path) -> Outcome<String> {
+    let mut command = Command::new(program);
+    command.args(["--mode", "validate", "-l", "warning", "-c"]).arg(config).current_dir(root);
+    let output = command.output().map_err(io("run", program))?;
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() {
+        return Ok(told);
+    }
+    Err(Failure::new(format!("{}: {told}", config.display())))
+}

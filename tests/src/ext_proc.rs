@@ -1,0 +1,122 @@
+//! A running ext-proc, with the configuration that the repository ships.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::failure::{Failure, Outcome, io};
+use crate::http;
+use crate::log::{Folder, tail};
+use crate::process::Process;
+use crate::settings;
+
+/// The log of ext-proc, in the folder of a run.
+pub const LOG: &str = "ext-proc.log";
+/// Its audit log, in the same folder.
+pub const AUDIT: &str = "audit.jsonl";
+/// Its configuration, in the same folder.
+const CONFIG: &str = "ext-proc.yaml";
+/// The configuration that is started, from the top folder.
+const SHIPPED: &str = "envoy-configs/quickstart/ext-proc.yaml";
+/// The port for operators in that file.
+pub const ADMIN_PORT: u16 = 9101;
+
+/// Compiling the CRS takes a while in an unoptimised build on a busy machine.
+const START: Duration = Duration::from_secs(60);
+
+/// A running ext-proc, stopped when dropped.
+#[derive(Debug)]
+pub struct ExtProc {
+    process: Process,
+    program: PathBuf,
+    config: PathBuf,
+    log: PathBuf,
+    admin: SocketAddr,
+}
+
+impl ExtProc {
+    /// Starts it with the shipped configuration on these ports and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// If it does not start, with the end of its log.
+    pub fn start(port: u16, admin_port: u16, folder: &Folder) -> Outcome<Self> {
+        let program = settings::ext_proc()?;
+        let config = folder.write(CONFIG, &shipped(port, admin_port, folder)?)?;
+        let log = folder.file(LOG);
+        let process = spawn(&program, &config, &log)?;
+        let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, admin_port));
+        let mut ext_proc = Self { process, program, config, log, admin };
+        ext_proc.wait_until_ready()?;
+        Ok(ext_proc)
+    }
+
+    /// Starts it again, after it has been killed.
+    ///
+    /// # Errors
+    ///
+    /// As [`ExtProc::start`].
+    pub fn restart(&mut self) -> Outcome<()> {
+        self.process.kill();
+        self.process = spawn(&self.program, &self.config, &self.log)?;
+        self.wait_until_ready()
+    }
+
+    fn wait_until_ready(&mut self) -> Outcome<()> {
+        let admin = self.admin;
+        let ready = || http::fetch(admin, "/readyz").is_ok_and(|answer| answer.status == 200);
+        self.process.wait_until(START, ready).map_err(|failure| {
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            Failure::new(format!("{failure}\n{}", tail(&log)))
+        })
+    }
+
+    /// The process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// Its metrics: name with labels → value.
+    ///
+    /// # Errors
+    ///
+    /// If the admin port does not answer.
+    pub fn metrics(&self) -> Outcome<BTreeMap<String, f64>> {
+        let text = http::fetch(self.admin, "/metrics")?.text();
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let pairs = lines.filter_map(|line| {
+            let (name, value) = line.rsplit_once(' ')?;
+            Some((name.to_owned(), value.parse().ok()?))
+        });
+        Ok(pairs.collect())
+    }
+}
+
+fn spawn(program: &Path, config: &Path, log: &Path) -> Outcome<Process> {
+    let mut command = Command::new(program);
+    command.arg("--config").arg(config).current_dir(settings::root());
+    Process::start("ext-proc", &mut command, log)
+}
+
+/// The shipped configuration with these ports, and with everything where it is.
+fn shipped(port: u16, admin_port: u16, folder: &Folder) -> Outcome<String> {
+    let path = settings::root().join(SHIPPED);
+    let mut config = fs::read_to_string(&path).map_err(io("read", &path))?;
+    let crs = settings::crs()?.display().to_string();
+    let audit = folder.file(AUDIT).display().to_string();
+    for (old, new) in [
+        ("127.0.0.1:9001", format!("127.0.0.1:{port}")),
+        ("127.0.0.1:9101", format!("127.0.0.1:{admin_port}")),
+        ("../../.fetched/crs-4.25.0", crs),
+        ("stdout: true", format!("stdout: false\n  file: {audit}")),
+    ] {
+        if !config.contains(old) {
+            return Err(Failure::new(format!("{SHIPPED} does not contain {old:?}")));
+        }
+        config = config.replace(old, &new);
+    }
+    Ok(config)
+}

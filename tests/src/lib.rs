@@ -1,0 +1,19 @@
+//! The harness of the end-to-end tests and of `up`: starts a real Envoy with everything of ours
+//! around it, on free ports of the loopback interface, and stops it again.
+//!
+//! Nothing here stands for a part of the product: Envoy, the wasm-filter and ext-proc are the real
+//! ones. The exception is [`scripted`], a processor that misbehaves on purpose.
+
+pub mod envoy;
+pub mod ext_proc;
+pub mod failure;
+pub mod http;
+pub mod http2;
+pub mod log;
+pub mod ports;
+pub mod process;
+pub mod scripted;
+pub mod settings;
+pub mod stack;
+pub mod upstream;
+pub mod websocket;

@@ -1,0 +1,73 @@
+//! Where things are: from the environment, as `cargo xtask` sets it, or at their usual places.
+//!
+//! Each function says, if its thing is missing, where it was looked for and which command brings it.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, Outcome};
+
+/// The top folder of the repository (`GLACIS_ROOT`).
+pub fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let parent = manifest.parent().unwrap_or(manifest).to_path_buf();
+    env::var_os("GLACIS_ROOT").map_or(parent, PathBuf::from)
+}
+
+/// Envoy's binary (`GLACIS_ENVOY`).
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn envoy() -> Outcome<PathBuf> {
+    place("GLACIS_ENVOY", &root().join(".fetched/envoy-1.40.0/envoy"), "cargo xtask fetch")
+}
+
+/// The folder of the OWASP CRS (`GLACIS_CRS_DIR`).
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn crs() -> Outcome<PathBuf> {
+    place("GLACIS_CRS_DIR", &root().join(".fetched/crs-4.25.0"), "cargo xtask fetch")
+}
+
+/// The compiled wasm-filter (`GLACIS_WASM`).
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn wasm() -> Outcome<PathBuf> {
+    let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let usual = root().join(target).join("wasm32-wasip1/wasm/glacis_wasm_filter.wasm");
+    place("GLACIS_WASM", &usual, "cargo xtask wasm")
+}
+
+/// The binary of ext-proc (`GLACIS_EXT_PROC`).
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn ext_proc() -> Outcome<PathBuf> {
+    let usual = binaries_folder().join("glacis-ext-proc");
+    place("GLACIS_EXT_PROC", &usual, "cargo build --workspace --bins")
+}
+
+fn place(variable: &str, usual: &Path, command: &str) -> Outcome<PathBuf> {
+    let path = env::var_os(variable).map_or_else(|| usual.to_path_buf(), PathBuf::from);
+    if path.exists() {
+        return Ok(path);
+    }
+    let path = path.display();
+    Err(Failure::new(format!("{path} is missing; run `{command}`, or set {variable}")))
+}
+
+/// The folder of the workspace's binaries: that of this program, or its parent's for a test.
+fn binaries_folder() -> PathBuf {
+    let program = env::current_exe().unwrap_or_default();
+    let folder = program.parent().map(Path::to_path_buf).unwrap_or_default();
+    match folder.parent() {
+        Some(parent) if folder.ends_with("deps") => parent.to_path_buf(),
+        _ => folder,
+    }
+}

@@ -1,0 +1,74 @@
+//! Envoy itself accepts every configuration that we ship, and refuses what our module refuses.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use glacis_tests::stack::{Ports, WASM, quickstart};
+use glacis_tests::{envoy, log, settings};
+
+use crate::support::folder;
+
+/// Every YAML file of Envoy under `envoy-configs/`, whose names begin with `envoy`.
+fn shipped() -> Vec<PathBuf> {
+    let mut folders = vec![settings::root().join("envoy-configs")];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            match path.is_dir() {
+                true => folders.push(path),
+                false if name.starts_with("envoy") && name.ends_with(".yaml") => files.push(path),
+                false => {}
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn envoy_accepts_each_file_and_deprecates_nothing() {
+    let wasm = settings::wasm().unwrap().display().to_string();
+    let folder = log::Folder::new(&folder("configs")).unwrap();
+    let files = shipped();
+    assert!(!files.is_empty());
+    for file in files {
+        // Only the module is elsewhere: cargo may build into another folder.
+        let text = fs::read_to_string(&file).unwrap().replace(WASM, &wasm);
+        let config = folder.write("envoy.yaml", &text).unwrap();
+        let told =
+            envoy::validate(&settings::envoy().unwrap(), &settings::root(), &config).unwrap();
+        assert!(!told.contains("eprecated"), "{}: {told}", file.display());
+    }
+}
+
+/// The quickstart with another plugin configuration is refused, and Envoy shows our message.
+#[test]
+fn envoy_refuses_a_wrong_plugin_configuration() {
+    let folder = log::Folder::new(&folder("plugin")).unwrap();
+    let line = r#""trusted_hops": 0"#;
+    // What stands in place of that line, and what must be told.
+    let rows = [
+        (r#""trusted_hops": -1"#, "trusted_hops: "),
+        (r#""trusted_hop": 0"#, "trusted_hop: there is no such field"),
+        (r#""failure_mode": "ajar""#, r#"failure_mode: it is "ajar"; write "open" or "closed""#),
+        (r#""trusted_hops": "#, "it cannot be read as JSON"),
+    ];
+    for (wrong, message) in rows {
+        let text = quickstart(&Ports::QUICKSTART, &[(line, wrong)]).unwrap();
+        let told = refused(&folder, &text);
+        assert!(told.contains("the configuration of the Glacis wasm filter is refused"), "{told}");
+        assert!(told.contains(message), "{wrong}: {told}");
+    }
+}
+
+/// What Envoy says to a configuration that it must not start with.
+#[track_caller]
+fn refused(folder: &log::Folder, text: &str) -> String {
+    let config = folder.write("envoy.yaml", text).unwrap();
+    let root: &Path = &settings::root();
+    match envoy::validate(&settings::envoy().unwrap(), root, &config) {
+        Ok(told) => panic!("accepted: {told}\n{text}"),
+        Err(failure) => failure.to_string(),
+    }
+}

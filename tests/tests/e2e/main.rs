@@ -1,0 +1,22 @@
+//! The whole product around a real Envoy.
+//!
+//! One binary with modules, because each test binary is linked for itself. Most tests share one
+//! stack; those that break something have their own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    missing_docs,
+    reason = "tests fail loudly"
+)]
+
+mod attacks;
+mod configs;
+mod failure;
+mod limits;
+mod observability;
+mod pass_through;
+mod rulesets;
+mod support;
+mod up;

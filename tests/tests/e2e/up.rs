@@ -1,0 +1,69 @@
+//! The command `up`: it shows what it should, stops when told to, and leaves nothing behind.
+
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+use glacis_tests::log::Folder;
+use glacis_tests::process::Process;
+
+use crate::support::{eventually, folder};
+
+/// The promise is 15 seconds; here the tests beside it want the machine too.
+const UP: Duration = Duration::from_secs(60);
+const DOWN: Duration = Duration::from_secs(10);
+const LOG: &str = "up.log";
+
+fn up(folder: &Folder, arguments: &[&str]) -> Process {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_up"));
+    Process::start("up", command.args(arguments), &folder.file(LOG)).unwrap()
+}
+
+#[test]
+fn once() {
+    let folder = Folder::new(&folder("up-once")).unwrap();
+    let mut process = up(&folder, &["--once"]);
+    let mut status = None;
+    eventually("up --once ends", UP, || {
+        status = process.ended();
+        status.is_some()
+    });
+    let told = folder.read(LOG);
+    assert!(status.unwrap().success(), "{told}");
+    for words in ["SQL injection", "942100", "wasm-filter", "nothing found", "stopped"] {
+        assert!(told.contains(words), "no {words:?} in\n{told}");
+    }
+}
+
+/// A running `up`, with the port of Envoy.
+fn running(folder: &Folder) -> (Process, u16) {
+    let process = up(folder, &[]);
+    eventually("up is up", UP, || folder.read(LOG).contains("Ctrl-C stops everything"));
+    let told = folder.read(LOG);
+    let (_, rest) = told.split_once("curl -i http://localhost:").unwrap();
+    let port = rest.split('/').next().unwrap().parse().unwrap();
+    assert!(listens(port), "{told}");
+    (process, port)
+}
+
+fn listens(port: u16) -> bool {
+    TcpStream::connect(("127.0.0.1", port)).is_ok()
+}
+
+#[test]
+fn a_signal_stops_everything() {
+    let folder = Folder::new(&folder("up-signal")).unwrap();
+    let (mut process, port) = running(&folder);
+    process.stop();
+    assert!(!listens(port));
+    assert!(folder.read(LOG).ends_with("stopped\n"), "{}", folder.read(LOG));
+}
+
+/// Even where there is no chance to stop anything.
+#[test]
+fn nothing_outlives_a_kill() {
+    let folder = Folder::new(&folder("up-kill")).unwrap();
+    let (mut process, port) = running(&folder);
+    process.kill();
+    eventually("envoy is gone", DOWN, || !listens(port));
+}

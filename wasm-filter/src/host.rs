@@ -1,0 +1,125 @@
+//! The calls to the proxy: the only file that makes any.
+//!
+//! All of them are the free functions of `proxy_wasm::hostcalls`, which return a `Result`; the
+//! methods of the SDK's traits unwrap it. Those functions still panic at a status that they do not
+//! expect. For each call here the statuses that Envoy 1.40 gives in the callback that makes it are
+//! among the expected ones, whatever the request holds: a map is only read or changed in the
+//! callback that it belongs to, a header is read as bytes, and a property is set only while there
+//! is a stream.
+
+use crate::answer::{Answer, Field};
+use crate::shared::{HostError, Mark, SharedData, Stored, WriteError};
+use proxy_wasm::hostcalls;
+use proxy_wasm::types::{BufferType, LogLevel, MapType, MetricType, Status};
+use std::hash::{BuildHasher, RandomState};
+use std::time::UNIX_EPOCH;
+
+/// A version that a value practically never has: Envoy counts writes from 1.
+///
+/// Zero would mean "whatever is there", so a first write has to name some version. If the key is
+/// absent Envoy ignores it; if another worker was faster it does not match. Were the four billionth
+/// write exactly this one, an update would be lost, and nothing else.
+const VERSION_OF_ABSENT: u32 = u32::MAX;
+
+/// The name of the property that holds the verdict. Envoy keeps it as filter state
+/// `wasm.glacis.wasm`, which a client cannot set.
+const VERDICT_PROPERTY: &str = "glacis.wasm";
+
+/// Shared data of the proxy, which the workers of one process have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Proxy;
+
+impl SharedData for Proxy {
+    fn read(&self, key: &str) -> Result<Stored, HostError> {
+        let (value, version) = hostcalls::get_shared_data(key).map_err(|_| HostError)?;
+        let mark = version.map_or(Mark::Absent, Mark::Version);
+        Ok(Stored { value: value.unwrap_or_default(), mark })
+    }
+
+    fn write(&self, key: &str, value: &[u8], mark: Mark) -> Result<(), WriteError> {
+        let version = match mark {
+            Mark::Absent => VERSION_OF_ABSENT,
+            Mark::Version(version) => version,
+        };
+        match hostcalls::set_shared_data(key, Some(value), Some(version)) {
+            Ok(()) => Ok(()),
+            Err(Status::CasMismatch) => Err(WriteError::Changed),
+            Err(_) => Err(WriteError::Host),
+        }
+    }
+}
+
+/// The wall clock. A host without one gives 0, at which nothing is gained and nothing is lost.
+pub(crate) fn now_ns() -> u64 {
+    let now = hostcalls::get_current_time().ok();
+    let since_epoch = now.and_then(|now| now.duration_since(UNIX_EPOCH).ok());
+    since_epoch.and_then(|time| u64::try_from(time.as_nanos()).ok()).unwrap_or(0)
+}
+
+/// Bytes that a stranger cannot guess, from the keys that the standard library draws at random.
+pub(crate) fn random_bytes() -> [u8; 16] {
+    let state = RandomState::new();
+    let (low, high) = (state.hash_one(0u8), state.hash_one(1u8));
+    (u128::from(low) | u128::from(high) << 64).to_le_bytes()
+}
+
+/// The text of the plugin configuration; empty if there is none.
+pub(crate) fn plugin_configuration(bytes_max: usize) -> Vec<u8> {
+    let buffer = hostcalls::get_buffer(BufferType::PluginConfiguration, 0, bytes_max);
+    buffer.ok().flatten().unwrap_or_default()
+}
+
+/// Envoy's attribute `source.address`.
+pub(crate) fn source_address() -> Option<Vec<u8>> {
+    hostcalls::get_property(vec!["source", "address"]).ok().flatten()
+}
+
+/// The request id, as Envoy or the client gave it.
+pub(crate) fn request_id() -> Option<Vec<u8>> {
+    hostcalls::get_property(vec!["request", "id"]).ok().flatten()
+}
+
+/// The field `x-forwarded-for`. Only for the callback of the request's headers.
+pub(crate) fn forwarded_for() -> Option<Vec<u8>> {
+    hostcalls::get_map_value_bytes(MapType::HttpRequestHeaders, "x-forwarded-for").ok().flatten()
+}
+
+/// Notes the verdict for access logs and later filters. It is of no use to the decision, so a
+/// failure is not looked at.
+pub(crate) fn note_verdict(verdict: &str) {
+    let _ = hostcalls::set_property(vec![VERDICT_PROPERTY], Some(verdict.as_bytes()));
+}
+
+/// Answers the request instead of the upstream. The caller pauses the request in any case.
+pub(crate) fn send(answer: &Answer) {
+    let fields = answer.fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let body = Some(answer.body.as_bytes());
+    let _ = hostcalls::send_http_response(answer.status, fields, body);
+}
+
+/// Adds a field to the response. Only for the callback of the response's headers.
+pub(crate) fn add_response_field((name, value): &Field) {
+    let _ = hostcalls::add_map_value(MapType::HttpResponseHeaders, name, value);
+}
+
+/// Writes to Envoy's log, at level error.
+pub(crate) fn log_error(message: &str) {
+    let _ = hostcalls::log(LogLevel::Error, message);
+}
+
+/// A counter among Envoy's statistics, under `wasmcustom.` and its name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counter(Option<u32>);
+
+impl Counter {
+    /// A counter that the host refuses counts nothing; requests are decided all the same.
+    pub(crate) fn new(name: &str) -> Self {
+        Self(hostcalls::define_metric(MetricType::Counter, name).ok())
+    }
+
+    pub(crate) fn increment(self) {
+        if let Some(id) = self.0 {
+            let _ = hostcalls::increment_metric(id, 1);
+        }
+    }
+}

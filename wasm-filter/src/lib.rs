@@ -1,0 +1,34 @@
+//! The proxy-wasm module of Glacis: what can be answered inside Envoy, in microseconds, from state
+//! that the proxy itself holds. Address lists, and a rate limit for each client address that all
+//! workers of an Envoy share.
+//!
+//! `host` is the only file that calls the proxy; `root` and `http` are the callbacks; everything
+//! else is plain Rust that is tested without a proxy. README.md documents the configuration.
+//!
+//! # Laws
+//!
+//! 1. No request can make the module panic: the VM of that worker would be gone, and a policy of
+//!    `FAIL_OPEN` would then let everything through.
+//! 2. Memory does not grow with the number of clients.
+//! 3. Every request is counted once, by its verdict, and one that was decided without what the
+//!    decision needs is counted as an error too.
+
+mod address;
+mod answer;
+mod config;
+mod host;
+mod http;
+mod json;
+mod policy;
+mod root;
+mod seed;
+mod shared;
+mod table;
+
+/// What the host calls once, before anything else. In a module of its own because the macro makes
+/// a public function that cannot be documented.
+mod start {
+    proxy_wasm::main! {{
+        proxy_wasm::set_root_context(|_| Box::new(crate::root::Root::default()));
+    }}
+}

@@ -1,0 +1,107 @@
+//! What the module needs of a store that all workers see.
+//!
+//! `host` implements it over proxy-wasm's shared data; the tests implement it in memory.
+
+/// A value and the mark by which a change of it is noticed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) value: Vec<u8>,
+    pub(crate) mark: Mark,
+}
+
+/// The state of a key: its number for compare-and-swap, or that there was no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Absent,
+    Version(u32),
+}
+
+/// Why nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteError {
+    /// Somebody else wrote since the mark was read. To read again is worth it.
+    Changed,
+    /// The host refused.
+    Host,
+}
+
+/// The host refused a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HostError;
+
+/// A store of small values with compare-and-swap.
+pub(crate) trait SharedData {
+    /// The value of a key; an absent one is an empty value.
+    fn read(&self, key: &str) -> Result<Stored, HostError>;
+
+    /// Writes if the key is still as it was when `mark` was read.
+    fn write(&self, key: &str, value: &[u8], mark: Mark) -> Result<(), WriteError>;
+}
+
+#[cfg(test)]
+pub(crate) mod memory {
+    //! The store of the tests, which can be told to misbehave.
+
+    use super::{HostError, Mark, SharedData, Stored, WriteError};
+    use std::cell::{Cell, RefCell};
+    use std::collections::HashMap;
+
+    /// Keys and values in memory.
+    #[derive(Debug, Default)]
+    pub(crate) struct Memory {
+        values: RefCell<HashMap<String, (Vec<u8>, u32)>>,
+        writes: Cell<u32>,
+        /// How many of the next writes lose against somebody else.
+        pub(crate) lost_writes: Cell<u32>,
+        /// Whether every call is refused.
+        pub(crate) broken: Cell<bool>,
+    }
+
+    impl Memory {
+        pub(crate) fn bytes(&self) -> usize {
+            self.values.borrow().iter().map(|(key, (value, _))| key.len() + value.len()).sum()
+        }
+
+        pub(crate) fn keys(&self) -> usize {
+            self.values.borrow().len()
+        }
+
+        pub(crate) fn put(&self, key: &str, value: &[u8]) {
+            self.writes.set(self.writes.get() + 1);
+            self.values.borrow_mut().insert(key.to_owned(), (value.to_vec(), self.writes.get()));
+        }
+    }
+
+    impl SharedData for Memory {
+        fn read(&self, key: &str) -> Result<Stored, HostError> {
+            if self.broken.get() {
+                return Err(HostError);
+            }
+            Ok(match self.values.borrow().get(key) {
+                Some((value, version)) => {
+                    Stored { value: value.clone(), mark: Mark::Version(*version) }
+                }
+                None => Stored { value: Vec::new(), mark: Mark::Absent },
+            })
+        }
+
+        fn write(&self, key: &str, value: &[u8], mark: Mark) -> Result<(), WriteError> {
+            if self.broken.get() {
+                return Err(WriteError::Host);
+            }
+            if let Some(left) = self.lost_writes.get().checked_sub(1) {
+                self.lost_writes.set(left);
+                return Err(WriteError::Changed);
+            }
+            let now = match self.values.borrow().get(key) {
+                Some((_, version)) => Mark::Version(*version),
+                None => Mark::Absent,
+            };
+            if now != mark {
+                return Err(WriteError::Changed);
+            }
+            self.put(key, value);
+            Ok(())
+        }
+    }
+}

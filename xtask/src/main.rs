@@ -1,0 +1,184 @@
+//! Every developer command of the project, behind one entry: `cargo xtask`.
+//!
+//! Continuous integration calls the same commands, so what is green here is green there.
+//! Nothing in this crate depends on the rest of the workspace: cargo is run as a subprocess, and a
+//! workspace that does not build can still be formatted, linted and tidied.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool talks on its standard streams"
+)]
+
+mod cargo;
+mod digest;
+mod failure;
+mod fetch;
+mod ftw;
+mod pins;
+mod steps;
+mod suite;
+mod tidy;
+mod up;
+
+use std::process::ExitCode;
+
+use failure::{Failure, Outcome};
+
+/// One word after `cargo xtask`.
+struct Command {
+    name: &'static str,
+    options: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Outcome<()>,
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "up",
+        options: "[--release] [-- ARGS]",
+        about: "start Envoy, the filter, the services and a sample upstream; Ctrl-C stops them",
+        run: up::up,
+    },
+    Command {
+        name: "test",
+        options: "",
+        about: "everything that must be green: fetch, fmt, lint, tidy, wasm, build, tests",
+        run: suite::test,
+    },
+    Command {
+        name: "ci",
+        options: "",
+        about: "`test`, then dependency policy (cargo-deny) and documentation",
+        run: suite::ci,
+    },
+    Command {
+        name: "fetch",
+        options: "",
+        about: "bring Envoy, CRS and the wasm target, pinned and verified, into `.fetched/`",
+        run: fetch::command,
+    },
+    Command {
+        name: "wasm",
+        options: "",
+        about: "build the proxy-wasm filter; print its path and size",
+        run: suite::wasm,
+    },
+    Command {
+        name: "fmt",
+        options: "[--check]",
+        about: "format the workspace, or only say what is not formatted",
+        run: suite::fmt,
+    },
+    Command {
+        name: "lint",
+        options: "",
+        about: "clippy on all targets and on the wasm target; warnings are errors",
+        run: suite::lint,
+    },
+    Command {
+        name: "tidy",
+        options: "[--write]",
+        about: "house rules no other tool checks; --write shortens the long-functions list",
+        run: tidy::command,
+    },
+    Command {
+        name: "ftw",
+        options: "[--write-readme] [-- ARGS]",
+        about: "the CRS regression tests; --write-readme renews the table in README.md",
+        run: ftw::ftw,
+    },
+    Command {
+        name: "bench",
+        options: "-- REQUESTS.jsonl [ARGS]",
+        about: "CPU time per request of a file, in the release profile, on the fetched CRS",
+        run: ftw::bench,
+    },
+    Command { name: "help", options: "", about: "this table", run: help },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Outcome<()> {
+    let Some((word, rest)) = arguments.split_first() else {
+        return help(&[]);
+    };
+    let word = match word.as_str() {
+        "-h" | "--help" => "help",
+        word => word,
+    };
+    match COMMANDS.iter().find(|command| command.name == word) {
+        Some(command) => (command.run)(rest),
+        None => Err(Failure::usage(format!("unknown command `{word}`\n\n{}", table()))),
+    }
+}
+
+fn help(_: &[String]) -> Outcome<()> {
+    println!("{}", table());
+    Ok(())
+}
+
+fn table() -> String {
+    let mut text = String::from("cargo xtask COMMAND\n");
+    for Command { name, options, about, .. } in COMMANDS {
+        text.push_str(&format!("\n  {name:<6} {options:<27} {about}"));
+    }
+    text
+}
+
+/// Splits the flags a command knows from what it passes on after `--`; anything else is refused,
+/// so a mistyped flag never means "run the default".
+fn flags<'a>(arguments: &'a [String], known: &[&str]) -> Outcome<(Vec<&'a str>, &'a [String])> {
+    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let (own, passed) = arguments.split_at(end);
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    match own.iter().find(|flag| !known.contains(flag)) {
+        Some(flag) => Err(Failure::usage(format!("unknown option `{flag}`\n\n{}", table()))),
+        None => Ok((own, passed.get(1..).unwrap_or_default())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(arguments: &[&str], expected: Result<(&[&str], &[&str]), ()>) {
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        let actual = flags(&arguments, &["--check"]);
+        match (actual, expected) {
+            (Ok((own, passed)), Ok((own_expected, passed_expected))) => {
+                assert_eq!(own, own_expected);
+                assert_eq!(passed, passed_expected);
+            }
+            (Err(_), Err(())) => {}
+            (actual, _) => panic!("{actual:?}"),
+        }
+    }
+
+    #[test]
+    fn flags_are_known_or_refused() {
+        check(&[], Ok((&[], &[])));
+        check(&["--check"], Ok((&["--check"], &[])));
+        check(&["--", "--other"], Ok((&[], &["--other"])));
+        check(&["--check", "--", "a", "--"], Ok((&["--check"], &["a", "--"])));
+        check(&["--chekc"], Err(()));
+        check(&["word"], Err(()));
+    }
+
+    #[test]
+    fn an_unknown_command_names_the_known_ones() {
+        let failure = dispatch(&["nonsense".to_owned()]).unwrap_err().to_string();
+        for command in COMMANDS {
+            assert!(failure.contains(command.name), "{failure}");
+        }
+    }
+}

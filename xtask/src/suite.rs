@@ -1,0 +1,119 @@
+//! The commands that build and check: `wasm`, `fmt`, `lint`, `test`, `ci`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::cargo::{self, Artifacts, cargo, find_on_path};
+use crate::failure::{self, Failure, Outcome};
+use crate::fetch::{self, Fetched};
+use crate::pins::WASM_TARGET;
+use crate::steps::Steps;
+use crate::tidy;
+
+/// `cargo xtask wasm`.
+pub(crate) fn wasm(arguments: &[String]) -> Outcome<()> {
+    crate::flags(arguments, &[])?;
+    build_wasm().map(|_| ())
+}
+
+/// Builds the filter and returns its path.
+pub(crate) fn build_wasm() -> Outcome<PathBuf> {
+    let arguments = ["-p", "glacis-wasm-filter", "--profile", "wasm", "--target", WASM_TARGET];
+    let artifacts = cargo::build(&arguments)?;
+    let Some(path) = artifacts.wasm.last() else {
+        return Err(Failure::new("glacis-wasm-filter was built, but made no .wasm file"));
+    };
+    let bytes = path.metadata().map_err(failure::io("read", path))?.len();
+    println!("{} ({} KiB)", path.display(), bytes.div_ceil(1024));
+    Ok(path.clone())
+}
+
+/// `cargo xtask fmt`.
+pub(crate) fn fmt(arguments: &[String]) -> Outcome<()> {
+    let (flags, _) = crate::flags(arguments, &["--check"])?;
+    cargo::run(cargo(["fmt", "--all"]).args(flags))
+}
+
+/// `cargo xtask lint`.
+pub(crate) fn lint(arguments: &[String]) -> Outcome<()> {
+    crate::flags(arguments, &[])?;
+    let deny = ["--", "-D", "warnings"];
+    cargo::run(cargo(["clippy", "--workspace", "--all-targets"]).args(deny))?;
+    // Code behind `cfg(target_arch = "wasm32")` is seen by no other check.
+    let filter = ["clippy", "-p", "glacis-wasm-filter", "--target", WASM_TARGET];
+    cargo::run(cargo(filter).args(deny))
+}
+
+/// `cargo xtask test`.
+pub(crate) fn test(arguments: &[String]) -> Outcome<()> {
+    crate::flags(arguments, &[])?;
+    let mut steps = Steps::default();
+    test_steps(&mut steps)?;
+    steps.finish("test");
+    Ok(())
+}
+
+/// `cargo xtask ci`.
+pub(crate) fn ci(arguments: &[String]) -> Outcome<()> {
+    crate::flags(arguments, &[])?;
+    let mut steps = Steps::default();
+    test_steps(&mut steps)?;
+    steps.run("deny", deny)?;
+    steps.run("docs", || {
+        let mut doc = cargo(["doc", "--workspace", "--no-deps"]);
+        cargo::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
+    })?;
+    steps.finish("ci");
+    Ok(())
+}
+
+/// Cheap steps first: who mistyped learns of it before the long builds.
+fn test_steps(steps: &mut Steps) -> Outcome<()> {
+    let fetched = steps.run("fetch", fetch::ensure)?;
+    steps.run("fmt", || fmt(&["--check".to_owned()]))?;
+    steps.run("tidy", || tidy::command(&[]))?;
+    steps.run("lint", || lint(&[]))?;
+    let wasm = steps.run("wasm", build_wasm)?;
+    // With `--tests` the features that tests ask of dependencies are unified here already: without
+    // it a dependency could be compiled once for the binaries and again for the tests.
+    let build = || cargo::build(&["--workspace", "--bins", "--tests"]);
+    let artifacts = steps.run("build", build)?;
+    steps.run("test", || {
+        let mut test = cargo(["test", "--workspace", "--no-fail-fast"]);
+        cargo::run(test.envs(settings(&fetched, wasm, &artifacts)))
+    })
+}
+
+/// How the end-to-end tests and `up` learn where things are. A binary that the workspace does not
+/// have (yet) has no setting.
+pub(crate) fn settings(
+    fetched: &Fetched,
+    wasm: PathBuf,
+    artifacts: &Artifacts,
+) -> Vec<(&'static str, PathBuf)> {
+    let mut settings = vec![
+        ("GLACIS_ROOT", cargo::root()),
+        ("GLACIS_ENVOY", fetched.envoy.clone()),
+        ("GLACIS_CRS_DIR", fetched.crs.clone()),
+        ("GLACIS_WASM", wasm),
+    ];
+    let binaries = [
+        ("GLACIS_EXT_PROC", "glacis-ext-proc"),
+        ("GLACIS_CLI", "glacis"),
+        ("GLACIS_SAMPLE_UPSTREAM", "sample-upstream"),
+    ];
+    settings.extend(
+        binaries
+            .into_iter()
+            .filter_map(|(name, binary)| Some((name, artifacts.binaries.get(binary)?.clone()))),
+    );
+    settings
+}
+
+fn deny() -> Outcome<()> {
+    let Some(program) = find_on_path("cargo-deny") else {
+        println!("skipped: cargo-deny is not installed (`cargo install cargo-deny --locked`)");
+        return Ok(());
+    };
+    cargo::run(Command::new(program).args(["--workspace", "check"]).current_dir(cargo::root()))
+}

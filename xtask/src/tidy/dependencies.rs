@@ -1,0 +1,174 @@
+//! Who may depend on whom. `ARCHITECTURE.md` draws it; this list is what holds.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::Finding;
+use crate::cargo::{self, cargo, output};
+use crate::failure::{Failure, Outcome};
+
+/// Each member and the members it may use, in the product: what its tests use is its own affair.
+const EDGES: &[(&str, &[&str])] = &[
+    ("seclang", &[]),
+    ("glacis-engine", &["seclang"]),
+    ("glacis-rules", &["glacis-engine"]),
+    ("glacis-limits", &[]),
+    ("glacis-inspector", &["glacis-engine"]),
+    ("glacis-service", &[]),
+    ("glacis-wasm-filter", &["glacis-limits", "glacis-inspector"]),
+    ("glacis-ext-proc", &["glacis-inspector", "glacis-engine", "glacis-rules", "glacis-service"]),
+    ("glacis-cli", &["glacis-engine", "glacis-rules", "glacis-inspector"]),
+    ("xtask", &[]),
+];
+
+/// Members that may use any other: nothing is built on them.
+const UNRESTRICTED: &[&str] = &["glacis-tests"];
+
+/// Members without I/O, and what would bring I/O or a host into them.
+const PURE: &[&str] = &["seclang", "glacis-engine", "glacis-inspector", "glacis-limits"];
+const IMPURE: &[&str] = &["tokio", "tonic", "hyper", "proxy-wasm"];
+
+/// Only this member may know the proxy-wasm host.
+const WASM_FILTER: &str = "glacis-wasm-filter";
+
+pub(super) fn check() -> Outcome<Vec<Finding>> {
+    let metadata = output(&mut cargo(["metadata", "--no-deps", "--format-version", "1"]))?;
+    let members = members(&metadata)?;
+    let mut findings: Vec<Finding> = members
+        .iter()
+        .flat_map(|member| {
+            let manifest = fs::read_to_string(cargo::root().join(&member.manifest));
+            edges(member, &members, &manifest.unwrap_or_default())
+        })
+        .collect();
+    for member in &members {
+        let tree = ["tree", "-e", "normal", "--target", "all", "--prefix", "none", "-p"];
+        let told = output(cargo(tree).arg(&member.name))?;
+        findings.extend(reached(member, &told));
+    }
+    Ok(findings)
+}
+
+/// A package of the workspace.
+struct Member {
+    name: String,
+    /// Relative to the top folder.
+    manifest: String,
+    /// Names of all dependencies but those for tests.
+    uses: BTreeSet<String>,
+}
+
+fn members(metadata: &str) -> Outcome<Vec<Member>> {
+    let metadata: Value = serde_json::from_str(metadata)
+        .map_err(|error| Failure::new(format!("`cargo metadata` is not JSON: {error}")))?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    Ok(packages.filter_map(|package| member(package, &metadata)).collect())
+}
+
+fn member(package: &Value, metadata: &Value) -> Option<Member> {
+    let manifest = Path::new(package["manifest_path"].as_str()?);
+    let root = metadata["workspace_root"].as_str()?;
+    let dependencies = package["dependencies"].as_array()?.iter();
+    let uses = dependencies
+        .filter(|dependency| dependency["kind"] != "dev")
+        .filter_map(|dependency| Some(dependency["name"].as_str()?.to_owned()))
+        .collect();
+    Some(Member {
+        name: package["name"].as_str()?.to_owned(),
+        manifest: manifest.strip_prefix(root).ok()?.display().to_string(),
+        uses,
+    })
+}
+
+fn edges(member: &Member, members: &[Member], manifest: &str) -> Vec<Finding> {
+    let Member { name, manifest: path, uses } = member;
+    if UNRESTRICTED.contains(&name.as_str()) {
+        return Vec::new();
+    }
+    let Some((_, allowed)) = EDGES.iter().find(|(known, _)| known == name) else {
+        let message = format!("`{name}` is not in the list of xtask/src/tidy/dependencies.rs");
+        return vec![Finding::new(path, 1, message)];
+    };
+    let is_ours = |used: &&String| members.iter().any(|member| &member.name == *used);
+    let forbidden = uses.iter().filter(is_ours).filter(|used| !allowed.contains(&used.as_str()));
+    forbidden
+        .map(|used| {
+            let line = manifest.lines().position(|line| line.starts_with(used.as_str()));
+            let message = format!("`{name}` may not depend on `{used}`");
+            Finding::new(path, line.map_or(1, |index| index + 1), message)
+        })
+        .collect()
+}
+
+/// Judges all that a member reaches; `tree` has a line `NAME vVERSION …` for each.
+fn reached(member: &Member, tree: &str) -> Vec<Finding> {
+    let is_pure = PURE.contains(&member.name.as_str());
+    let forbidden = |package: &&str| {
+        (is_pure && IMPURE.contains(package))
+            || *package == "openssl-sys"
+            || package.starts_with("pcre")
+            || (*package == "proxy-wasm" && member.name != WASM_FILTER)
+    };
+    let packages: BTreeSet<&str> =
+        tree.lines().filter_map(|line| line.split(' ').next()).filter(forbidden).collect();
+    let message = |package| {
+        let name = &member.name;
+        format!("`{name}` reaches `{package}` (`cargo tree -e normal -p {name} -i {package}`)")
+    };
+    packages
+        .into_iter()
+        .map(|package| Finding::new(&member.manifest, 1, message(package)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const METADATA: &str = r#"{"workspace_root": "/w", "packages": [
+        {"name": "seclang", "manifest_path": "/w/engine/seclang/Cargo.toml", "dependencies": [
+            {"name": "memchr", "kind": null}, {"name": "glacis-engine", "kind": "dev"},
+            {"name": "glacis-limits", "kind": null}]},
+        {"name": "glacis-engine", "manifest_path": "/w/engine/core/Cargo.toml", "dependencies": [
+            {"name": "seclang", "kind": null}, {"name": "glacis-limits", "kind": "build"}]},
+        {"name": "glacis-limits", "manifest_path": "/w/limits/Cargo.toml", "dependencies": []},
+        {"name": "glacis-tests", "manifest_path": "/w/tests/Cargo.toml", "dependencies": [
+            {"name": "seclang", "kind": null}]},
+        {"name": "stranger", "manifest_path": "/w/stranger/Cargo.toml", "dependencies": []}]}"#;
+
+    #[test]
+    fn only_listed_edges_are_allowed() {
+        let members = members(METADATA).unwrap();
+        let manifest = "[dependencies]\nglacis-limits.workspace = true\n";
+        let findings = members.iter().flat_map(|member| edges(member, &members, manifest));
+        assert_eq!(
+            findings.map(|finding| finding.to_string()).collect::<Vec<_>>(),
+            [
+                "engine/seclang/Cargo.toml:2: `seclang` may not depend on `glacis-limits`",
+                "engine/core/Cargo.toml:2: `glacis-engine` may not depend on `glacis-limits`",
+                "stranger/Cargo.toml:1: `stranger` is not in the list of \
+                 xtask/src/tidy/dependencies.rs",
+            ]
+        );
+    }
+
+    #[test]
+    fn forbidden_packages_depend_on_who_reaches_them() {
+        let rows: &[(&str, &str, usize)] = &[
+            ("seclang", "memchr v2\ntokio-stream v1", 0),
+            ("seclang", "tokio v1\ntokio v1 (*)", 1),
+            ("glacis-ext-proc", "tokio v1\nhyper v1\ntonic v1", 0),
+            ("glacis-ext-proc", "openssl-sys v1\npcre2-sys v1\nproxy-wasm v1", 3),
+            ("glacis-wasm-filter", "proxy-wasm v1", 0),
+            ("glacis-limits", "proxy-wasm v1", 1),
+        ];
+        for (name, tree, expected) in rows {
+            let (name, manifest) = ((*name).to_owned(), "Cargo.toml".to_owned());
+            let member = Member { name, manifest, uses: BTreeSet::new() };
+            assert_eq!(reached(&member, tree).len(), *expected, "{tree}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! `cargo xtask up`: the whole thing on this machine, until Ctrl-C.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use crate::cargo;
+use crate::failure::{Failure, Outcome};
+use crate::{fetch, suite};
+
+/// Builds what is needed and becomes the `up` program of `tests/`.
+///
+/// The development profile is the default: the tests use the same binaries, and the engine and its
+/// dependencies are optimised in it. `--release` is for measurements.
+pub(crate) fn up(arguments: &[String]) -> Outcome<()> {
+    let (flags, passed) = crate::flags(arguments, &["--release"])?;
+    let fetched = fetch::ensure()?;
+    let wasm = suite::build_wasm()?;
+    let mut build = vec!["--workspace", "--bins"];
+    build.extend(flags);
+    let artifacts = cargo::build(&build)?;
+    let Some(program) = artifacts.binaries.get("up") else {
+        return Err(Failure::new("the workspace has no binary named `up`"));
+    };
+    let mut command = Command::new(program);
+    command.args(passed).envs(suite::settings(&fetched, wasm, &artifacts));
+    // Replacing ourselves leaves one process to signal: Ctrl-C, and a SIGTERM to the process that
+    // was started, reach the program that knows how to stop what it has started.
+    let error = command.exec();
+    Err(Failure::new(format!("cannot start {}: {error}", program.display())))
+}
