@@ -24,7 +24,13 @@ pub(crate) fn run(options: &LintOptions) -> Result<Outcome, Fault> {
             output::remark(format_args!("warning: {warning}"));
         }
         let (rules, warnings) = (program.rule_count(), program.warnings().len());
-        output::remark(format_args!("{rules} rules, no errors, {warnings} warnings"));
+        let (rules, warnings) = (counted(rules, "rule"), counted(warnings, "warning"));
+        output::remark(format_args!("{rules}, no errors, {warnings}"));
     }
     Ok(Outcome::Clean)
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }

@@ -18,7 +18,7 @@ fn rules_are_checked() {
             0,
             "",
             "warning: lint/warning.conf:2: SecDebugLog has no effect: the host logs; see its \
-             configuration\n1 rules, no errors, 1 warnings\n",
+             configuration\n1 rule, no errors, 1 warning\n",
         ),
         ("lint -q lint/warning.conf", 0, "", ""),
     ];

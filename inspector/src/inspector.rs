@@ -227,7 +227,10 @@ impl Inspector {
         match end {
             End::More => return Decision::NeedBody,
             End::Last => {}
-            End::Truncated => self.uninspected = Some(Uninspected::BodyTruncated),
+            End::Truncated => {
+                self.transaction.request_body_cut();
+                self.uninspected = Some(Uninspected::BodyTruncated);
+            }
         }
         let decision = self.evaluate_request();
         if decision == Decision::Continue && end == End::Truncated {

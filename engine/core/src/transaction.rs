@@ -327,6 +327,12 @@ impl Transaction {
         BodyRoom::Full
     }
 
+    /// Says that the body goes on beyond what the host could hand over, so that rules can tell
+    /// (`INBOUND_DATA_ERROR`). What then becomes of the request is for rules, or the host, to decide.
+    pub const fn request_body_cut(&mut self) {
+        self.flags.request_body_truncated = true;
+    }
+
     /// Evaluates phase 2 with the body given so far.
     pub fn evaluate_request_body(&mut self) -> &Verdict {
         if self.advance(Stage::RequestBody, Stage::ResponseHeaders) {
