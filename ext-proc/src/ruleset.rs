@@ -3,7 +3,9 @@
 use core::fmt;
 use std::{path::Path, sync::Arc};
 
-use glacis_engine::{BuildErrors, Input, Limits, Program, SourceError};
+use glacis_engine::{
+    BuildErrors, CollectionStore, Input, Limits, MemoryStore, Program, SourceError,
+};
 use glacis_inspector::Settings;
 use glacis_rules::FileSource;
 
@@ -45,7 +47,12 @@ impl Ruleset {
     /// Everything wrong in the rules, each with file and line.
     pub fn build(config: &Config) -> Result<Self, RulesetError> {
         let inputs = inputs(config).map_err(RulesetError::Crs)?;
-        let program = Program::build(&inputs, &FileSource::new(), Limits::from(&config.limits));
+        let limits = Limits::from(&config.limits);
+        let collections = (config.collections_max > 0).then(|| {
+            let store = MemoryStore::new(config.collections_max, limits.collections());
+            Arc::new(store) as Arc<dyn CollectionStore>
+        });
+        let program = Program::build(&inputs, &FileSource::new(), limits);
         let page = config.block.body.clone().map(|body| {
             let content_type = config.block.content_type.as_deref();
             (content_type.unwrap_or("text/plain; charset=utf-8").to_owned(), body)
@@ -58,6 +65,8 @@ impl Ruleset {
             redaction: config.redaction(),
             block_status: config.block.status,
             block_page: page,
+            lookup: None,
+            collections,
         };
         let program = Arc::new(program.map_err(RulesetError::Rules)?);
         Ok(Self { program, settings: Arc::new(settings) })

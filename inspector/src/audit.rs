@@ -43,6 +43,7 @@ pub(crate) struct Entry<'a> {
 
 /// Writes the record, without an end of line.
 pub(crate) fn line(entry: &Entry<'_>, transaction: &Transaction, redaction: &Redaction) -> String {
+    let redaction = &*redaction.with(transaction.hidden());
     let mut out = String::with_capacity(1_024);
     let mut object = Object::begin(&mut out);
     object
@@ -161,7 +162,10 @@ fn limits_hit(transaction: &Transaction) -> impl Iterator<Item = &'static str> {
         (flags.headers_dropped, "headers"),
         (flags.cookies_dropped, "cookies"),
         (flags.tx_members_dropped, "tx_members"),
+        (flags.collection_members_dropped, "collection_members"),
         (flags.values_cut, "values"),
+        (flags.patterns_gave_up || flags.patterns_failed, "patterns"),
+        (flags.lookups_dropped, "lookups"),
         (flags.matches_dropped, "matches"),
     ]
     .into_iter()

@@ -4,7 +4,8 @@ use core::{net::Ipv4Addr, time::Duration};
 use std::sync::Arc;
 
 use glacis_engine::{
-    Endpoint, MatchedRule, Phase, Program, Refusal, RuleId, Start, Transaction, Verdict,
+    CollectionStore, Endpoint, Lookup, MatchedRule, Phase, Program, Refusal, RuleId, Start,
+    Transaction, Verdict,
 };
 
 use crate::{
@@ -45,6 +46,10 @@ pub struct Settings {
     /// The content type and body of refusals instead of `application/problem+json`. In the body,
     /// `{request_id}` stands for the name of the request.
     pub block_page: Option<(String, String)>,
+    /// What answers `@geoLookup` and `@rbl`; without it neither ever matches.
+    pub lookup: Option<Arc<dyn Lookup>>,
+    /// Where persistent collections are kept; without it they end with their exchange.
+    pub collections: Option<Arc<dyn CollectionStore>>,
 }
 
 /// What becomes of a request of whose body the host brings only the beginning.
@@ -120,8 +125,15 @@ impl Inspector {
     /// An inspector that runs `program`.
     #[must_use]
     pub fn new(program: Arc<Program>, settings: Arc<Settings>) -> Self {
+        let mut transaction = Transaction::new(program);
+        if let Some(lookup) = &settings.lookup {
+            transaction = transaction.with_lookup(Arc::clone(lookup));
+        }
+        if let Some(store) = &settings.collections {
+            transaction = transaction.with_collections(Arc::clone(store));
+        }
         Self {
-            transaction: Transaction::new(program),
+            transaction,
             settings,
             stage: Stage::Idle,
             request: Request {

@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use glacis_engine::Hidden;
+
 /// What stands in the place of a secret.
 pub(crate) const MASK: &str = "[redacted]";
 
@@ -38,6 +40,10 @@ const SECRET_HEADERS: [&str; 5] =
 pub struct Redaction {
     enabled: bool,
     names: Vec<String>,
+    /// Variables without a name of their own that rules have hidden, in capitals.
+    variables: Vec<Vec<u8>>,
+    /// Whether rules have hidden everything.
+    everything: bool,
 }
 
 impl Default for Redaction {
@@ -63,11 +69,42 @@ impl Redaction {
     pub fn new<'n>(enabled: bool, names: impl IntoIterator<Item = &'n str>) -> Self {
         let names =
             names.into_iter().map(|name| normal(name.as_bytes())).filter(|name| !name.is_empty());
-        Self { enabled, names: names.collect() }
+        Self { enabled, names: names.collect(), variables: Vec::new(), everything: false }
+    }
+
+    /// This masking, and that of what rules have hidden (`sanitiseArg` and its like). Rules are obeyed
+    /// whether or not masking is enabled; where they hide something, all that is masked by default
+    /// elsewhere is masked as well.
+    pub(crate) fn with(&self, hidden: Hidden<'_>) -> Cow<'_, Self> {
+        if hidden.variables.is_empty() && !hidden.everything {
+            return Cow::Borrowed(self);
+        }
+        let mut with = self.clone();
+        with.enabled = true;
+        with.everything = hidden.everything;
+        for variable in hidden.variables {
+            let mut parts = variable.splitn(2, |&byte| byte == b':');
+            let collection = parts.next().unwrap_or_default();
+            match parts.next().map(normal).filter(|name| !name.is_empty()) {
+                Some(name) => with.names.push(name),
+                // A name that cannot be compared hides all members.
+                None => with.variables.push(collection.to_ascii_uppercase()),
+            }
+        }
+        Cow::Owned(with)
+    }
+
+    fn hides_uri(&self) -> bool {
+        let whole = ["REQUEST_URI", "REQUEST_URI_RAW", "REQUEST_LINE", "REQUEST_FILENAME"];
+        let has = |name: &str| self.variables.iter().any(|known| known == name.as_bytes());
+        self.everything || whole.into_iter().chain(["QUERY_STRING", "ARGS", "ARGS_GET"]).any(has)
     }
 
     /// A URI with the values of secret parameters masked.
     pub(crate) fn uri<'u>(&self, uri: &'u str) -> Cow<'u, str> {
+        if self.hides_uri() {
+            return Cow::Borrowed(MASK);
+        }
         if !self.enabled || !self.has_secret_pair(uri) {
             return Cow::Borrowed(uri);
         }
@@ -119,7 +156,11 @@ impl Redaction {
         let mut parts = variable.splitn(2, |&byte| byte == b':');
         let collection = parts.next().unwrap_or_default();
         let key = parts.next().unwrap_or_default();
-        match collection.to_ascii_uppercase().as_slice() {
+        let collection = collection.to_ascii_uppercase();
+        if self.everything || self.variables.contains(&collection) {
+            return Exposure::Hidden;
+        }
+        match collection.as_slice() {
             b"REQUEST_COOKIES" | b"REQUEST_BODY" | b"FULL_REQUEST" | b"RESPONSE_BODY" | b"XML"
             | b"REMOTE_USER" | b"AUTH_TYPE" => Exposure::Hidden,
             b"REQUEST_HEADERS" | b"RESPONSE_HEADERS" if self.is_secret_header(key) => {

@@ -5,7 +5,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use glacis_engine::{Input, Limits, NoFiles, Program};
+use glacis_engine::{CollectionStore, Input, Limits, MemoryStore, NoFiles, Program};
 use glacis_inspector::{Decision, End, Header, Inspector, Redaction, RequestHead, Settings};
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
@@ -120,6 +120,59 @@ fn secrets_stay_out() {
         let open = Settings { redaction: Redaction::new(false, []), ..Settings::default() };
         let open = record(&mut inspector(&rules, open), path, headers, body).unwrap();
         assert!(open.contains("hunter2"), "{name}: {open}");
+    }
+}
+
+/// Rules can hide what no name gives away, also where masking is off.
+#[test]
+fn what_rules_sanitise_stays_out() {
+    const DENY: &str = "phase:2,deny,log,msg:'msg %{MATCHED_VAR}',logdata:'data %{MATCHED_VAR}'";
+    for (targets, sanitise, path, headers, body) in [
+        ("ARGS", "sanitiseArg:note", "/?note=hunter2", &[][..], ""),
+        ("ARGS_POST", "sanitiseArg:Note", "/", &[FORM], "note=hunter2"),
+        ("REQUEST_URI", "sanitiseArg:note", "/?a=b&note=hunter2", &[], ""),
+        ("REQUEST_BODY", "sanitiseArg:note", "/", &[FORM], "note=hunter2"),
+        ("ARGS", "sanitiseArg:%2d", "/?%2d=hunter2", &[], ""),
+        ("ARGS", "sanitiseArg:--", "/?--=hunter2", &[], ""),
+        ("REQUEST_HEADERS", "sanitiseRequestHeader:x-note", "/", &[("X-Note", "hunter2")], ""),
+        ("ARGS", "sanitiseMatched", "/?note=hunter2", &[], ""),
+        ("REQUEST_URI", "sanitiseMatched", "/hunter2", &[], ""),
+        ("ARGS", "sanitiseMatchedBytes:1/2", "/?note=hunter2", &[], ""),
+    ] {
+        let settings = || Settings { redaction: Redaction::new(false, []), ..Settings::default() };
+        let rule = |action: &str| {
+            format!("SecRule {targets} \"@contains hunter2\" \"id:1,{DENY}{action}\"")
+        };
+        let mut open = inspector(&rule(""), settings());
+        assert!(record(&mut open, path, headers, body).unwrap().contains("hunter2"));
+        let mut masking = inspector(&rule(&format!(",{sanitise}")), settings());
+        let masked = record(&mut masking, path, headers, body).unwrap();
+        assert!(!masked.contains("hunter2"), "{targets} {sanitise}: {masked}");
+        assert!(masked.contains("[redacted]"), "{targets} {sanitise}: {masked}");
+    }
+}
+
+/// Beyond the names that are kept, everything is hidden.
+#[test]
+fn too_many_sanitised_names_hide_everything() {
+    let names: String = (0..300).map(|name| format!(",sanitiseArg:n{name}")).collect();
+    let rules = format!("SecRule REQUEST_METHOD \"@rx (.*)\" \"id:1,phase:2,deny,log{names}\"");
+    let record = record(&mut inspector(&rules, Settings::default()), "/hunter2", &[], "").unwrap();
+    assert!(record.contains(r#""uri":"[redacted]""#), "{record}");
+    assert!(record.contains(r#""variable":"REQUEST_METHOD","value":"[redacted]""#), "{record}");
+}
+
+/// An inspector hands its transactions the store that it was given.
+#[test]
+fn collections_outlive_exchanges_where_there_is_a_store() {
+    let rules = r#"SecAction "id:1,phase:1,pass,nolog,initcol:global=all,setvar:global.n=+1"
+        SecRule GLOBAL:n "@ge 2" "id:2,phase:1,deny,log""#;
+    let store = Arc::new(MemoryStore::new(1, Limits::default().collections()));
+    for (collections, denied) in [(None, false), (Some(store as Arc<dyn CollectionStore>), true)] {
+        let settings = Settings { collections, ..Settings::default() };
+        let mut inspector = inspector(rules, settings);
+        assert_eq!(record(&mut inspector, "/", &[], ""), None);
+        assert_eq!(record(&mut inspector, "/", &[], "").is_some(), denied);
     }
 }
 

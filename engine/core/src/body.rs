@@ -52,7 +52,15 @@ pub trait BodySink {
     fn xml_text(&mut self, text: &[u8]) -> Room;
 
     /// One attribute value of an XML body (`XML://@*`).
-    fn xml_attribute(&mut self, value: &[u8]) -> Room;
+    fn xml_attribute(&mut self, name: &[u8], value: &[u8]) -> Room;
+
+    /// An element of an XML body begins: what follows is inside, its attributes first. Only a sink that
+    /// looks at paths needs to know.
+    fn xml_open(&mut self, _name: &[u8]) {}
+
+    /// The element that was opened last ends. Called once for each [`Self::xml_open`], but for elements
+    /// that do not end.
+    fn xml_close(&mut self) {}
 }
 
 /// Whether a sink took what it was given.

@@ -6,6 +6,7 @@
 //! 4. [`lower`]: each rule to plain data; names become slots, lanes, sets; [`gates`] that can tell
 //!    cheaply that it cannot match.
 //! 5. [`Compiler::finish`]: order by phase, resolve markers, note what the program needs.
+//! 6. [`placebo`]: warn of what does nothing.
 //!
 //! No pass stops at its first error: all that is wrong is reported together.
 
@@ -14,6 +15,7 @@ mod gates;
 mod load;
 mod lower;
 mod operators;
+mod placebo;
 mod targets;
 mod updates;
 
@@ -32,6 +34,8 @@ use crate::{
     settings::{Settings, Treatment},
     source::{Input, Source},
     transform::Transformation,
+    unicode_map::UnicodeMap,
+    xpath::XPath,
 };
 
 /// Errors reported of one ruleset; more help nobody.
@@ -98,6 +102,7 @@ struct Compiler<'s> {
     lanes: Vec<Box<[Transformation]>>,
     index: IndexBuilder,
     sources: Vec<crate::program::Source>,
+    xpaths: Vec<XPath>,
     errors: Vec<BuildError>,
     warnings: Vec<String>,
     digest: sha1::Sha1,
@@ -120,6 +125,7 @@ impl<'s> Compiler<'s> {
             lanes: vec![Box::default()],
             index: IndexBuilder::default(),
             sources: Vec::new(),
+            xpaths: Vec::new(),
             errors: Vec::new(),
             warnings: Vec::new(),
             digest: sha1::Digest::new(),
@@ -300,6 +306,12 @@ impl<'s> Compiler<'s> {
 
     fn setting(&mut self, directive: &Directive, arguments: &[Text]) {
         let name = &directive.name;
+        if name.text.eq_ignore_ascii_case("SecUnicodeMapFile") {
+            if let Err(message) = self.unicode_map(directive, arguments) {
+                self.error(directive.span, &message);
+            }
+            return;
+        }
         match self.settings.apply(&mut self.limits, &name.text, arguments) {
             Ok(Treatment::Done) => {}
             Ok(Treatment::NoEffect(reason)) => {
@@ -311,6 +323,23 @@ impl<'s> Compiler<'s> {
                 self.error(span, &message);
             }
         }
+    }
+
+    /// `SecUnicodeMapFile FILE CODEPAGE`.
+    fn unicode_map(&mut self, directive: &Directive, arguments: &[Text]) -> Result<(), String> {
+        let parts = match arguments {
+            [file, page] => page.text.parse::<u32>().ok().map(|page| (&file.text, page)),
+            _ => None,
+        };
+        let Some((file, page)) = parts else {
+            return Err(
+                "write SecUnicodeMapFile FILE CODEPAGE, such as unicode.mapping 20127".into()
+            );
+        };
+        let bytes = self.read_data(file, directive.span.source)?;
+        let map = UnicodeMap::parse(&String::from_utf8_lossy(&bytes), page)?;
+        self.settings.unicode_map = Some(Box::new(map));
+        Ok(())
     }
 
     /// Pass 4 and 5.
@@ -340,6 +369,7 @@ impl<'s> Compiler<'s> {
         if !self.errors.is_empty() {
             return Err(BuildErrors::new(self.errors));
         }
+        self.placebo(&rules, &phases, &markers);
         let mut tx_index: Vec<(Box<str>, TxSlot)> =
             self.tx_slots.into_iter().map(|(name, slot)| (name.into(), slot)).collect();
         tx_index.sort_unstable();
@@ -357,6 +387,7 @@ impl<'s> Compiler<'s> {
             lanes: self.lanes,
             index: self.index.build(),
             sources: self.sources,
+            xpaths: self.xpaths,
             tx_names: self.tx_names,
             tx_index,
             captures,

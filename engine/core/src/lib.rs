@@ -23,30 +23,43 @@
 //! [`Limits`]; the verdict does not depend on how a body was chunked.
 
 pub mod body;
+mod collection;
 mod compile;
 mod cookie;
 mod error;
 mod expand;
 mod id;
 mod limits;
+mod lookup;
 mod operator;
 mod pattern;
 mod program;
+mod reference;
 mod scan;
 mod settings;
 mod source;
 mod store;
 mod transaction;
 pub mod transform;
+mod unicode_map;
 mod variable;
 mod verdict;
+mod xpath;
 
+pub use collection::{
+    Change, Collection, CollectionLimits, CollectionStore, Member, MemoryStore, Step,
+};
 pub use error::{BuildError, BuildErrors};
 pub use id::{Phase, RuleId};
 pub use limits::Limits;
+pub use lookup::{Geo, Lookup, NoLookup};
 pub use program::{AuditEngine, Program, RuleEngine};
+pub use reference::reference;
 pub use settings::LimitAction;
 pub use source::{Input, NoFiles, Source, SourceError, SourceFile};
-pub use transaction::{BodyRoom, Endpoint, Flags, Match, MatchedRule, Scores, Start, Transaction};
+pub use transaction::{
+    BodyRoom, Endpoint, Flags, Hidden, Match, MatchedRule, Scores, Start, Transaction,
+};
+pub use unicode_map::UnicodeMap;
 pub use variable::{Kind, Variable};
 pub use verdict::{Refusal, Verdict};

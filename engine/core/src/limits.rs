@@ -4,6 +4,8 @@
 //! said at the field; every limit that is hit can be seen by rules (through a variable) or in the
 //! transaction's [`crate::Flags`].
 
+use crate::collection::CollectionLimits;
+
 /// The limits of one transaction. Sizes are bytes, the rest are counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -41,12 +43,26 @@ pub struct Limits {
     /// Members of `TX` that rules may create beyond those named in the rules. Further ones are
     /// dropped and flagged.
     pub tx_members_max: usize,
+    /// Members of each persistent collection. Further ones are dropped and flagged.
+    pub collection_members_max: usize,
+    /// Bytes in all names and values of each persistent collection. A value that does not fit is
+    /// dropped and flagged.
+    pub collection_bytes_max: usize,
     /// Matches recorded for one rule, and bytes recorded of each value, for logs.
     pub matches_per_rule_max: usize,
     /// Bytes recorded of a matched value, for logs.
     pub match_value_bytes_max: usize,
     /// Rules recorded as matched in one transaction.
     pub matched_rules_max: usize,
+    /// Different patterns with macros that are compiled in one transaction. Further ones do not match
+    /// and are flagged.
+    pub expanded_patterns_max: usize,
+    /// Bytes of a pattern with macros, once they are expanded. A longer one does not match and is
+    /// flagged; so is one whose automaton takes more than 256 times this.
+    pub expanded_pattern_bytes_max: usize,
+    /// Look-ups (`@geoLookup`, `@rbl`) that the host is asked for in one transaction. Further ones do
+    /// not match and are flagged.
+    pub lookups_max: usize,
     /// Steps that one evaluation of a pattern with look-around may take (patterns without it take
     /// linear time and need no limit).
     pub backtrack_steps_max: usize,
@@ -69,10 +85,26 @@ impl Default for Limits {
             transform_bytes_max: 33_554_432,
             expansion_bytes_max: 65_536,
             tx_members_max: 4_096,
+            collection_members_max: 64,
+            collection_bytes_max: 4_096,
             matches_per_rule_max: 16,
             match_value_bytes_max: 1_024,
             matched_rules_max: 512,
+            expanded_patterns_max: 16,
+            expanded_pattern_bytes_max: 4_096,
+            lookups_max: 256,
             backtrack_steps_max: 100_000,
+        }
+    }
+}
+
+impl Limits {
+    /// The limits of each persistent collection, as a store needs them.
+    #[must_use]
+    pub const fn collections(&self) -> CollectionLimits {
+        CollectionLimits {
+            members_max: self.collection_members_max,
+            bytes_max: self.collection_bytes_max,
         }
     }
 }

@@ -77,6 +77,8 @@ pub(crate) enum CheckDigit {
 pub(crate) enum Operator {
     /// `@rx`.
     Rx(Pattern),
+    /// `@rxGlobal`.
+    RxGlobal(Pattern),
     /// `@pm`, `@pmFromFile`.
     Pm(AhoCorasick),
     /// `@eq`, `@ge`, …
@@ -101,6 +103,19 @@ pub(crate) enum Operator {
     UnconditionalMatch,
     /// `@noMatch`.
     NoMatch,
+    /// One that needs more than the value: the transaction answers it.
+    Deferred(Deferred),
+}
+
+/// An operator that asks the transaction or its host.
+#[derive(Clone, Debug)]
+pub(crate) enum Deferred {
+    /// `@geoLookup`.
+    GeoLookup,
+    /// `@rbl ZONE`.
+    Rbl(Expression),
+    /// `@rx` and `@rxGlobal` (`true`) with macros in the pattern.
+    Rx(Expression, bool),
 }
 
 /// Captured text: up to ten ranges of the value, or a text of the operator's own.
@@ -129,7 +144,11 @@ impl Operator {
     /// The parameter that must be expanded before [`Self::matches`] is called.
     pub(crate) const fn parameter(&self) -> Option<&Expression> {
         match self {
-            Self::Number(_, parameter) | Self::Text(_, parameter) => Some(parameter),
+            Self::Number(_, parameter)
+            | Self::Text(_, parameter)
+            | Self::Deferred(Deferred::Rbl(parameter) | Deferred::Rx(parameter, _)) => {
+                Some(parameter)
+            }
             _ => None,
         }
     }
@@ -146,14 +165,11 @@ impl Operator {
         capture: &mut Capture,
     ) -> bool {
         capture.clear();
-        if let Self::Rx(pattern) = self {
-            // Most values do not match: the groups are looked for only where one does.
-            let matched = pattern.try_is_match(value);
-            capture.gave_up = matched.is_err();
-            return matched == Ok(true)
-                && (!capturing || pattern.captures(value, &mut capture.groups));
+        match self {
+            Self::Rx(pattern) => search(pattern, false, value, capturing, capture),
+            Self::RxGlobal(pattern) => search(pattern, true, value, capturing, capture),
+            _ => self.matches_simple(value, parameter, capturing.then_some(capture)),
         }
-        self.matches_simple(value, parameter, capturing.then_some(capture))
     }
 
     fn matches_simple(
@@ -163,7 +179,7 @@ impl Operator {
         capture: Option<&mut Capture>,
     ) -> bool {
         match self {
-            Self::Rx(pattern) => pattern.is_match(value),
+            Self::Rx(pattern) | Self::RxGlobal(pattern) => pattern.is_match(value),
             Self::Pm(phrases) => find_phrase(phrases, value, capture),
             Self::Number(comparison, _) => {
                 comparison.holds(leading_integer(value), leading_integer(parameter))
@@ -184,9 +200,53 @@ impl Operator {
             Self::DetectXss => whole_value(xss::detect(value), value, capture),
             Self::Verify(check, pattern) => verify(*check, pattern, value, capture),
             Self::UnconditionalMatch => true,
-            Self::NoMatch => false,
+            Self::NoMatch | Self::Deferred(_) => false,
         }
     }
+}
+
+/// Whether a pattern matches. `capture` must be clear; with `global`, the groups of the matches that
+/// follow stand behind those of the first.
+pub(crate) fn search(
+    pattern: &Pattern,
+    global: bool,
+    value: &[u8],
+    capturing: bool,
+    capture: &mut Capture,
+) -> bool {
+    // Most values do not match: the groups are looked for only where one does.
+    let matched = pattern.try_is_match(value);
+    capture.gave_up = matched.is_err();
+    if matched != Ok(true) {
+        return false;
+    }
+    match (capturing, global) {
+        (false, _) => true,
+        (true, false) => pattern.captures(value, &mut capture.groups),
+        (true, true) => capture_all(pattern, value, &mut capture.groups),
+    }
+}
+
+/// The groups of one match after the other, as far as there is room for them: no more searches than
+/// that are made.
+fn capture_all(
+    pattern: &Pattern,
+    value: &[u8],
+    found: &mut [Option<(usize, usize)>; Capture::GROUPS],
+) -> bool {
+    let (mut at, mut used) = (0, 0);
+    let mut groups = [None; Capture::GROUPS];
+    while used < found.len() && pattern.captures_at(value, at, &mut groups) {
+        let Some((start, end)) = groups[0] else { break };
+        // Groups behind the last one that took part do not count, as in PCRE.
+        let count = groups.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        for (place, group) in found.iter_mut().skip(used).zip(groups.iter().take(count)) {
+            *place = *group;
+        }
+        used += count;
+        at = end.max(start + 1);
+    }
+    used > 0
 }
 
 fn whole_value(matched: bool, value: &[u8], capture: Option<&mut Capture>) -> bool {

@@ -56,8 +56,26 @@ impl Pattern {
     /// # Errors
     /// A message that says what is not supported or malformed, and where.
     pub(crate) fn new(pcre: &str) -> Result<Self, String> {
+        Self::within(pcre, PATTERN_BYTES_MAX)
+    }
+
+    /// As [`Self::new`], for a pattern that a request had a part in: `bytes_max` bounds the automaton,
+    /// and with it the time to build it. Bytes that are no ASCII stand for themselves.
+    pub(crate) fn from_request(pcre: &[u8], bytes_max: usize) -> Result<Self, String> {
+        let mut text = String::with_capacity(pcre.len());
+        for &byte in pcre {
+            if byte.is_ascii() {
+                text.push(char::from(byte));
+            } else {
+                text.push_str(&format!("\\x{byte:02x}"));
+            }
+        }
+        Self::within(&text, bytes_max)
+    }
+
+    fn within(pcre: &str, bytes_max: usize) -> Result<Self, String> {
         let matcher = match translate(pcre) {
-            Ok(translated) => automaton(&translated)?,
+            Ok(translated) => automaton(&translated, bytes_max)?,
             Err(Refusal::NotRegular(_)) => Matcher::Backtracking {
                 program: Arc::new(Backtracker::new(pcre)?),
                 steps_max: BACKTRACK_STEPS_MAX,
@@ -127,18 +145,31 @@ impl Pattern {
         haystack: &[u8],
         groups: &mut [Option<(usize, usize)>; N],
     ) -> bool {
+        self.captures_at(haystack, 0, groups)
+    }
+
+    /// The leftmost match that begins at `from` or later, and its first groups.
+    pub(crate) fn captures_at<const N: usize>(
+        &self,
+        haystack: &[u8],
+        from: usize,
+        groups: &mut [Option<(usize, usize)>; N],
+    ) -> bool {
         groups.fill(None);
+        if from > haystack.len() {
+            return false;
+        }
         let (regex, slots_max) = match &self.matcher {
             Matcher::Automaton { regex, slots } => (regex, *slots),
             Matcher::Backtracking { program, steps_max } => {
-                return program.search(haystack, 0, *steps_max, groups) == Found::Yes;
+                return program.search(haystack, from, *steps_max, groups) == Found::Yes;
             }
         };
         // No more slots than the pattern has groups: the matcher's scratch is sized by the pattern, and
         // more than that makes it panic.
         let mut slots = [None::<NonMaxUsize>; 2 * GROUPS_MAX];
         let slots = slots.get_mut(..slots_max).unwrap_or_default();
-        if regex.search_slots(&Input::new(haystack), slots).is_none() {
+        if regex.search_slots(&Input::new(haystack).range(from..), slots).is_none() {
             return false;
         }
         for (group, pair) in groups.iter_mut().zip(slots.chunks_exact(2)) {
@@ -159,12 +190,12 @@ fn known(found: Found) -> Result<bool, GaveUp> {
     }
 }
 
-fn automaton(translated: &str) -> Result<Matcher, String> {
+fn automaton(translated: &str, bytes_max: usize) -> Result<Matcher, String> {
     let regex = meta::Regex::builder()
         .configure(
             meta::Config::new()
                 .utf8_empty(false)
-                .nfa_size_limit(Some(PATTERN_BYTES_MAX))
+                .nfa_size_limit(Some(bytes_max))
                 .hybrid_cache_capacity(1 << 20),
         )
         .syntax(byte_syntax())

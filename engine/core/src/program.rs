@@ -13,6 +13,7 @@ use crate::{
     settings::Settings,
     transform::Transformation,
     variable::Variable,
+    xpath::XPath,
 };
 
 /// A compiled ruleset. `Send + Sync`; share it with `Arc`.
@@ -38,6 +39,8 @@ pub struct Program {
     pub(crate) tx_names: Vec<Box<str>>,
     /// The slots of the named members, sorted by name: for names that come up at run time.
     pub(crate) tx_index: Vec<(Box<str>, TxSlot)>,
+    /// The paths for which XML bodies are searched.
+    pub(crate) xpaths: Vec<XPath>,
     /// The slots of `TX:0` to `TX:9`.
     pub(crate) captures: [TxSlot; Capture::GROUPS],
     /// Where scores are kept.
@@ -158,6 +161,8 @@ pub(crate) enum Select {
     XmlText,
     /// `XML://@*`.
     XmlAttributes,
+    /// `XML:/a/b` and its like: what the body processor has found for this expression.
+    XPath(Box<[u8]>),
 }
 
 /// An action that is done at each match.
@@ -167,12 +172,16 @@ pub(crate) enum MatchAction {
     Ctl(Ctl),
     /// `initcol`: opens a persistent collection under a key.
     InitCol(Variable, Expression),
+    /// `sanitiseArg` and its like: this member is not to be seen in logs.
+    Sanitise(Variable, Expression),
+    /// `sanitiseMatched`: nor is what has just matched.
+    SanitiseMatched,
 }
 
 /// `setvar`.
 #[derive(Clone, Debug)]
 pub(crate) struct SetVar {
-    /// `TX` or one of the persistent collections.
+    /// `TX`, `ENV` or one of the persistent collections.
     pub(crate) collection: Variable,
     pub(crate) key: TxKey,
     pub(crate) change: Change,
@@ -193,6 +202,13 @@ pub(crate) enum Change {
     Add(Expression),
     Subtract(Expression),
     Unset,
+    /// `expirevar`: it goes after this many seconds. Of persistent collections only.
+    ExpireAfter(Expression),
+    /// `deprecatevar`: it loses `amount` each `period`. Of persistent collections only.
+    Decay {
+        amount: i64,
+        period: core::time::Duration,
+    },
 }
 
 /// `ctl`: a change of settings for the rest of this transaction.
@@ -200,8 +216,8 @@ pub(crate) enum Change {
 pub(crate) enum Ctl {
     RuleEngine(RuleEngine),
     AuditEngine(AuditEngine),
-    /// The host decides what its audit records hold, so the parts named are not kept.
-    AuditLogParts,
+    /// One that is accepted and changes nothing.
+    NoEffect,
     RequestBodyAccess(bool),
     ResponseBodyAccess(bool),
     ForceRequestBodyVariable(bool),

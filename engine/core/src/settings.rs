@@ -2,12 +2,16 @@
 //!
 //! Source: ModSecurity v3 reference manual, "Configuration Directives".
 
+use core::time::Duration;
+
 use seclang::Text;
 
 use crate::{
     limits::Limits,
     pattern::Pattern,
     program::{AuditEngine, RuleEngine},
+    reference::{self, Support},
+    unicode_map::UnicodeMap,
 };
 
 /// What is done with a body that is longer than its limit.
@@ -30,6 +34,10 @@ pub(crate) struct Settings {
     /// Media types whose bodies are inspected, in lower case.
     pub(crate) response_body_mime_types: Vec<String>,
     pub(crate) argument_separator: u8,
+    /// How long a persistent collection is kept after its last change.
+    pub(crate) collection_timeout: Duration,
+    /// What `urlDecodeUni` takes characters for.
+    pub(crate) unicode_map: Option<Box<UnicodeMap>>,
     pub(crate) audit_engine: AuditEngine,
     pub(crate) audit_log_relevant_status: Option<Pattern>,
     pub(crate) component_signatures: Vec<String>,
@@ -45,6 +53,8 @@ impl Default for Settings {
             response_body_limit_action: LimitAction::ProcessPartial,
             response_body_mime_types: vec!["text/plain".to_owned(), "text/html".to_owned()],
             argument_separator: b'&',
+            collection_timeout: Duration::from_secs(3_600),
+            unicode_map: None,
             audit_engine: AuditEngine::Off,
             audit_log_relevant_status: None,
             component_signatures: Vec::new(),
@@ -63,11 +73,6 @@ pub(crate) enum Treatment {
 
 /// What was wrong: the argument's position (`None` for the directive as a whole) and why.
 type Fault = (Option<usize>, String);
-
-const AUDIT: &str = "the host writes audit records as JSON lines; see its configuration";
-const DEBUG: &str = "the host logs; see its configuration";
-const MEMORY: &str = "bodies are inspected in memory, up to their limits";
-const LINEAR: &str = "patterns are matched in linear time and need no match limit";
 
 impl Settings {
     /// Applies the directive `name` with `arguments`.
@@ -101,6 +106,10 @@ impl Settings {
             "secresponsebodymimetype" => self.add_mime_types(name, arguments)?,
             "secresponsebodymimetypesclear" => self.response_body_mime_types.clear(),
             "secargumentseparator" => self.argument_separator = separator(one(name, arguments)?)?,
+            "seccollectiontimeout" => {
+                let seconds = size(one(name, arguments)?)?;
+                self.collection_timeout = Duration::from_secs(seconds as u64);
+            }
             "secauditengine" => self.audit_engine = audit_engine(one(name, arguments)?)?,
             "secauditlogrelevantstatus" => {
                 let pattern = Pattern::new(&one(name, arguments)?.text);
@@ -109,7 +118,7 @@ impl Settings {
             "seccomponentsignature" => {
                 self.component_signatures.push(one(name, arguments)?.text.clone());
             }
-            _ => return no_effect(&lower, name, arguments),
+            _ => return no_effect(name, arguments),
         }
         Ok(Treatment::Done)
     }
@@ -128,79 +137,15 @@ impl Settings {
 }
 
 /// Directives that change nothing here, those that are harmless only with one value, and the unknown.
-fn no_effect(lower: &str, name: &str, arguments: &[Text]) -> Result<Treatment, Fault> {
-    let reason = match lower {
-        "secauditlog"
-        | "secauditlog2"
-        | "secauditlogparts"
-        | "secauditlogtype"
-        | "secauditlogformat"
-        | "secauditlogstoragedir"
-        | "secauditlogdirmode"
-        | "secauditlogfilemode"
-        | "secauditlogprefix" => AUDIT,
-        "secdebuglog" | "secdebugloglevel" => DEBUG,
-        "secrequestbodyinmemorylimit"
-        | "sectmpdir"
-        | "secdatadir"
-        | "secuploaddir"
-        | "secuploadfilemode"
-        | "secuploadfilelimit" => MEMORY,
-        "secpcrematchlimit" | "secpcrematchlimitrecursion" | "secrxprefilter" => LINEAR,
-        "secserversignature" => "the host's answers carry no server signature",
-        "secsensorid" | "secwebappid" => "the host names itself in its audit records",
-        "seccollectiontimeout" => "collections are kept for one transaction",
-        "seccookieformat" => {
-            return only(name, arguments, "0", "cookies of version 0 are the only ones in use");
+fn no_effect(name: &str, arguments: &[Text]) -> Result<Treatment, Fault> {
+    match reference::find(reference::DIRECTIVES, name).map(|entry| entry.support) {
+        Some(Support::NoEffect(reason)) => Ok(Treatment::NoEffect(reason)),
+        Some(Support::Only(value, reason)) => only(name, arguments, value, reason),
+        Some(Support::Refused(why)) => Err((None, format!("{name} is not supported: {why}"))),
+        Some(Support::Full) | None => {
+            Err((None, format!("there is no directive {name}, or it is not supported")))
         }
-        "secuploadkeepfiles" | "sectmpsaveuploadedfiles" => {
-            return only(name, arguments, "Off", "uploads are inspected in memory and not kept");
-        }
-        "secxmlexternalentity" => {
-            return only(name, arguments, "Off", "external entities are never loaded");
-        }
-        "secstatusengine"
-        | "sechashengine"
-        | "secconnengine"
-        | "seccontentinjection"
-        | "secstreaminbodyinspection"
-        | "secstreamoutbodyinspection"
-        | "secruleperftime"
-        | "secinterceptonerror"
-        | "seccachetransformations"
-        | "secdisablebackendcompression" => {
-            return only(name, arguments, "Off", "it is not supported");
-        }
-        "secunicodemapfile" | "secunicodecodepage" => {
-            return Err((
-                None,
-                format!(
-                    "{name} is not supported: %u sequences are decoded by their low byte, full-width \
-                     forms to ASCII; remove the line"
-                ),
-            ));
-        }
-        "secremoterules" | "secremoterulesfailaction" => {
-            return Err((
-                None,
-                format!("{name} is not supported: rules come from files; fetch them beforehand"),
-            ));
-        }
-        "secrulescript" => {
-            return Err((
-                None,
-                format!("{name} is not supported: no scripts are run; write a SecRule"),
-            ));
-        }
-        "secgeolookupdb" | "secgsblookupdb" | "sechttpblkey" => {
-            return Err((
-                None,
-                format!("{name} is not supported: the engine makes no look-ups; remove the line"),
-            ));
-        }
-        _ => return Err((None, format!("there is no directive {name}, or it is not supported"))),
-    };
-    Ok(Treatment::NoEffect(reason))
+    }
 }
 
 fn one<'t>(name: &str, arguments: &'t [Text]) -> Result<&'t Text, Fault> {

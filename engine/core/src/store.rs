@@ -59,15 +59,17 @@ pub(crate) enum List {
     Files,
     FilesSizes,
     FilesContent,
+    Geo,
     PartHeaders,
     MultipartFileNames,
     MultipartNames,
     XmlText,
     XmlAttributes,
+    XmlPaths,
 }
 
 impl List {
-    const COUNT: usize = Self::XmlAttributes as usize + 1;
+    const COUNT: usize = Self::XmlPaths as usize + 1;
 }
 
 /// The buffers and collections of one transaction.
@@ -159,6 +161,13 @@ impl Store {
         self.next_id = self.next_id.saturating_add(2);
         if let Some(pairs) = self.lists.get_mut(list as usize) {
             pairs.push(Pair { name, value, id });
+        }
+    }
+
+    /// Takes all members out. Their bytes stay, so that slices of them stay valid.
+    pub(crate) fn clear_list(&mut self, list: List) {
+        if let Some(pairs) = self.lists.get_mut(list as usize) {
+            pairs.clear();
         }
     }
 

@@ -16,10 +16,14 @@
 //!
 //! A transaction keeps its memory when it is started again: reuse it, one per worker.
 
+mod collections;
+mod deferred;
 mod evaluate;
 mod expansion;
 mod matched;
+mod patterns;
 mod request;
+mod sanitise;
 mod scans;
 mod tx;
 mod values;
@@ -30,7 +34,9 @@ use std::sync::Arc;
 
 use crate::{
     body::{BodyScratch, Processor},
+    collection::CollectionStore,
     id::{Phase, RuleIndex, RuleSet},
+    lookup::Lookup,
     operator::Capture,
     program::{AuditEngine, Program, RuleEngine},
     settings::LimitAction,
@@ -38,7 +44,10 @@ use crate::{
     variable::Variable,
     verdict::{Refusal, Verdict},
 };
+pub(crate) use collections::PERSISTENT;
+use collections::PersistentCollection;
 pub use matched::{Match, MatchedRule, Scores};
+pub use sanitise::Hidden;
 use scans::Scans;
 use tx::TxCollection;
 use values::ValueRef;
@@ -81,11 +90,18 @@ pub struct Flags {
     pub cookies_dropped: bool,
     /// Rules created more members of `TX` than are kept.
     pub tx_members_dropped: bool,
+    /// Rules put more into a persistent collection than it may hold.
+    pub collection_members_dropped: bool,
     /// A transformation or a macro grew beyond its limit and was cut.
     pub values_cut: bool,
     /// A pattern with look-around reached its limit of steps and counts as not having matched
     /// (`MSC_PCRE_LIMITS_EXCEEDED`).
     pub patterns_gave_up: bool,
+    /// A pattern with macros did not compile, or there were too many of them. It counts as not having
+    /// matched (`MSC_PCRE_ERROR`).
+    pub patterns_failed: bool,
+    /// Rules asked for more look-ups than the host is asked for; the others count as not known.
+    pub lookups_dropped: bool,
     /// More rules matched than are recorded.
     pub matches_dropped: bool,
 }
@@ -148,17 +164,6 @@ impl Control {
     }
 }
 
-/// The collections that `initcol` opens.
-pub(crate) const PERSISTENT: [Variable; 5] =
-    [Variable::Global, Variable::Ip, Variable::Resource, Variable::Session, Variable::User];
-
-/// A collection that `initcol` has opened, or not yet. It lives as long as the transaction.
-#[derive(Debug, Default)]
-struct PersistentCollection {
-    key: Option<Vec<u8>>,
-    members: TxCollection,
-}
-
 /// Buffers that evaluation works in; they hold nothing between rules.
 #[derive(Debug, Default)]
 struct Scratch {
@@ -189,6 +194,10 @@ pub struct Transaction {
     transformed: Vec<Vec<Slice>>,
     scans: Scans,
     tx: TxCollection,
+    /// `ENV`.
+    env: TxCollection,
+    /// Where values stood that are not to be seen in logs.
+    sanitised: sanitise::Sanitised,
     /// The persistent collections, in the order of [`PERSISTENT`].
     persistent: [PersistentCollection; PERSISTENT.len()],
     removed_rules: RuleSet,
@@ -198,6 +207,11 @@ pub struct Transaction {
     highest_severity: u8,
     current_rule: Option<RuleIndex>,
     start_time: Duration,
+    collections: Option<Arc<dyn CollectionStore>>,
+    lookup: Option<Arc<dyn Lookup>>,
+    /// Look-ups that the host may still be asked for.
+    lookups_left: usize,
+    patterns: patterns::ExpandedPatterns,
     scratch: Scratch,
 }
 
@@ -220,6 +234,8 @@ impl Transaction {
             transformed: vec![Vec::new(); program.lanes.len()],
             scans: Scans::new(&program),
             tx: TxCollection::new(program.tx_names.len()),
+            env: TxCollection::new(0),
+            sanitised: sanitise::Sanitised::default(),
             persistent: Default::default(),
             removed_rules: RuleSet::default(),
             removed_targets: Vec::new(),
@@ -227,11 +243,22 @@ impl Transaction {
             highest_severity: 255,
             current_rule: None,
             start_time: Duration::ZERO,
+            collections: None,
+            lookup: None,
+            lookups_left: 0,
+            patterns: patterns::ExpandedPatterns::default(),
             scratch: Scratch::default(),
             program,
         };
         transaction.clear();
         transaction
+    }
+
+    /// Has `lookup` answer `@geoLookup` and `@rbl`; without it neither ever matches.
+    #[must_use]
+    pub fn with_lookup(mut self, lookup: Arc<dyn Lookup>) -> Self {
+        self.lookup = Some(lookup);
+        self
     }
 
     fn clear(&mut self) {
@@ -247,6 +274,8 @@ impl Transaction {
         }
         self.scans.clear();
         self.tx.clear();
+        self.env.clear();
+        self.sanitised.clear();
         for collection in &mut self.persistent {
             *collection = PersistentCollection::default();
         }
@@ -255,6 +284,8 @@ impl Transaction {
         self.matches.clear();
         self.highest_severity = 255;
         self.current_rule = None;
+        self.patterns.clear();
+        self.lookups_left = self.program.limits.lookups_max;
     }
 
     /// Begins a new request, whatever became of the one before.
@@ -262,6 +293,13 @@ impl Transaction {
         self.clear();
         self.start_time = start.time;
         self.set_start(start);
+    }
+
+    /// Gives `ENV` a member. Of the process's environment the engine sees nothing but this.
+    pub fn environment(&mut self, name: &[u8], value: &[u8]) {
+        let members_max = self.program.limits.tx_members_max;
+        let kept = self.env.set_other(&name.to_ascii_lowercase(), value, members_max);
+        self.flags.tx_members_dropped |= !kept;
     }
 
     /// The program that this transaction runs.
@@ -387,7 +425,8 @@ impl Transaction {
         &self.verdict
     }
 
-    /// Evaluates phase 5, which always runs and changes no verdict.
+    /// Evaluates phase 5, which always runs and changes no verdict, and hands the changes of persistent
+    /// collections to their store.
     pub fn finish(&mut self, now: Duration) -> &Verdict {
         if self.stage < Stage::Finished {
             self.stage = Stage::Finished;
@@ -395,6 +434,7 @@ impl Transaction {
             if self.control.rule_engine != RuleEngine::Off {
                 self.run(Phase::Logging);
             }
+            self.save_collections();
         }
         &self.verdict
     }

@@ -27,6 +27,7 @@ mod utf8_to_unicode;
 mod whitespace;
 
 use crate::scan::ByteSet;
+use crate::unicode_map::UnicodeMap;
 
 /// A transformation of ModSecurity 3 and Coraza, by its SecLang name.
 ///
@@ -196,10 +197,19 @@ impl Transformation {
     /// if it does not; `out` is then empty, and the caller keeps using `input`. Whatever `out`
     /// held before is gone in both cases. Nothing is allocated but room in `out`.
     pub fn apply(self, input: &[u8], out: &mut Vec<u8>) -> bool {
+        self.apply_mapped(input, None, out)
+    }
+
+    /// As [`Self::apply`], with the characters that a server replaces (`SecUnicodeMapFile`), which
+    /// `urlDecodeUni` undoes.
+    pub fn apply_mapped(self, input: &[u8], map: Option<&UnicodeMap>, out: &mut Vec<u8>) -> bool {
         out.clear();
         // A leaf says `true` when it wrote its result to `out`; that the result also differs is
         // settled here, once, rather than with bookkeeping in each of them.
-        let written = self.write(input, out);
+        let written = match (self, map) {
+            (Self::UrlDecodeUni, Some(map)) => url::decode_mapped(input, map, out),
+            _ => self.write(input, out),
+        };
         if !written || out.as_slice() == input {
             out.clear();
             return false;

@@ -2,6 +2,8 @@
 //!
 //! Source: ModSecurity v3 reference manual, "Variables"; Coraza's `variables` package.
 
+use crate::reference::{self, Support};
+
 /// Whether a variable has one value or members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -50,7 +52,7 @@ macro_rules! variables {
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 $(if name.eq_ignore_ascii_case($name) { return Some(Self::$variant); })*
-                None
+                Self::by_other_name(name)
             }
         }
     };
@@ -66,6 +68,7 @@ variables! {
     ArgsPostNames "ARGS_POST_NAMES" Collection 2 "Names of the arguments of the body.";
     AuthType "AUTH_TYPE" Scalar 1 "The scheme named in the Authorization header.";
     Duration "DURATION" Scalar 1 "Microseconds since the transaction began, as far as the host told.";
+    Env "ENV" Collection 1 "What setenv has set, and what the host has given; not the process's environment.";
     Files "FILES" Collection 2 "Names of uploaded files as the client gave them, by form field.";
     FilesCombinedSize "FILES_COMBINED_SIZE" Scalar 2 "Bytes in all uploaded files.";
     FilesNames "FILES_NAMES" Collection 2 "Form fields that carry a file.";
@@ -73,6 +76,7 @@ variables! {
     FilesTmpContent "FILES_TMP_CONTENT" Collection 2 "Content of uploaded files, by form field.";
     FullRequest "FULL_REQUEST" Scalar 2 "Request line, headers and body.";
     FullRequestLength "FULL_REQUEST_LENGTH" Scalar 2 "Bytes in FULL_REQUEST.";
+    Geo "GEO" Collection 1 "What @geoLookup has found: COUNTRY_CODE, COUNTRY_NAME and so on.";
     Global "GLOBAL" Collection 1 "What rules have kept for everybody, once initcol has opened it.";
     HighestSeverity "HIGHEST_SEVERITY" Scalar 1 "Severity of the gravest match so far; 255 when none.";
     InboundDataError "INBOUND_DATA_ERROR" Scalar 2 "1 when the request body was longer than its limit.";
@@ -81,6 +85,7 @@ variables! {
     MatchedVarName "MATCHED_VAR_NAME" Scalar 1 "Where that value stood, such as ARGS:id.";
     MatchedVars "MATCHED_VARS" Collection 1 "All values that the current chain has matched.";
     MatchedVarsNames "MATCHED_VARS_NAMES" Collection 1 "Where those values stood.";
+    MscPcreError "MSC_PCRE_ERROR" Scalar 1 "1 when a pattern with macros did not compile.";
     MscPcreLimitsExceeded "MSC_PCRE_LIMITS_EXCEEDED" Scalar 1 "1 when a pattern with look-around reached its limit of steps.";
     MultipartBoundaryQuoted "MULTIPART_BOUNDARY_QUOTED" Scalar 2 "1 when the boundary is quoted.";
     MultipartBoundaryWhitespace "MULTIPART_BOUNDARY_WHITESPACE" Scalar 2 "1 when the boundary holds white space.";
@@ -136,6 +141,7 @@ variables! {
     ServerName "SERVER_NAME" Scalar 1 "The host named in the request.";
     ServerPort "SERVER_PORT" Scalar 1 "Port on which the request arrived.";
     Session "SESSION" Collection 1 "What rules have kept for a session, once initcol has opened it.";
+    Sessionid "SESSIONID" Scalar 1 "The key under which SESSION was opened.";
     StatusLine "STATUS_LINE" Scalar 3 "Protocol and status of the response.";
     Time "TIME" Scalar 1 "Time of the request, hh:mm:ss in UTC.";
     TimeDay "TIME_DAY" Scalar 1 "Day of the month.";
@@ -149,40 +155,24 @@ variables! {
     Tx "TX" Collection 1 "What rules have set in this transaction.";
     UniqueId "UNIQUE_ID" Scalar 1 "The host's id of the request.";
     UrlencodedError "URLENCODED_ERROR" Scalar 1 "1 when an argument has an invalid escape.";
-User "USER" Collection 1 "What rules have kept for a user, once initcol has opened it.";
+    User "USER" Collection 1 "What rules have kept for a user, once initcol has opened it.";
+    Userid "USERID" Scalar 1 "The key under which USER was opened.";
     Xml "XML" Collection 2 "Text (XML:/*) and attributes (XML://@*) of an XML body.";
 }
 
 impl Variable {
+    /// Names that ModSecurity 3 has kept beside its own.
+    fn by_other_name(name: &str) -> Option<Self> {
+        let known = name.eq_ignore_ascii_case("MULTIPART_SEMICOLON_MISSING");
+        known.then_some(Self::MultipartMissingSemicolon)
+    }
+
     /// Why a variable of ModSecurity or Coraza that is not in the table is refused.
     #[must_use]
     pub fn refusal(name: &str) -> Option<&'static str> {
-        let name = name.to_ascii_uppercase();
-        Some(match name.as_str() {
-            "SESSIONID" | "USERID" => {
-                "sessions and users are not named; use initcol with a key of your own"
-            }
-            "ENV" => "the engine reads no environment",
-            "GEO" => "the engine has no geographical table",
-            "FILES_TMPNAMES" => {
-                "uploads are inspected in memory, there are no temporary files; use FILES_TMP_CONTENT"
-            }
-            "WEBSERVER_ERROR_LOG"
-            | "WEBAPPID"
-            | "REMOTE_USER"
-            | "MODSEC_BUILD"
-            | "MSC_PCRE_ERROR"
-            | "RESPONSE_ARGS"
-            | "RESPONSE_XML"
-            | "REQUEST_XML"
-            | "JSON"
-            | "ARGS_PATH"
-            | "RES_BODY_ERROR"
-            | "RES_BODY_ERROR_MSG"
-            | "RES_BODY_PROCESSOR"
-            | "RES_BODY_PROCESSOR_ERROR"
-            | "RES_BODY_PROCESSOR_ERROR_MSG" => "this variable is not supported",
-            _ => return None,
-        })
+        match reference::find(reference::REFUSED_VARIABLES, name)?.support {
+            Support::Refused(why) => Some(why),
+            _ => None,
+        }
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! The sections of a file begin with a line `=== NAME`: `rules` once, then for each request `request`
 //! (as on the wire, lines ended by LF, the body after a blank line, escapes \r \n \xHH resolved in the
-//! body when the section is named `request escaped`), `response` if there is one, and `expect`.
+//! body when the section is named `request escaped`), `response` if there is one, and `expect`. A
+//! request named `request at 60` comes 60 seconds after the first.
 //! `UPDATE_EXPECT=1 cargo test` writes what was seen into `expect`; read it before you commit it.
 
 #![allow(
@@ -19,11 +20,51 @@
 use std::{fmt::Write as _, fs, net::Ipv4Addr, path::Path, sync::Arc, time::Duration};
 
 use glacis_engine::{
-    BodyRoom, Endpoint, Flags, Input, Limits, NoFiles, Program, Start, Transaction, Verdict,
+    BodyRoom, CollectionStore, Endpoint, Flags, Geo, Input, Limits, Lookup, MemoryStore, NoFiles,
+    Program, Source, SourceError, SourceFile, Start, Transaction, Verdict,
 };
 
 const ENDPOINT: Endpoint =
     Endpoint { address: std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), port: 4711 };
+
+/// What the fixtures' host knows: where the fixtures' client is, and that a block list has it.
+#[derive(Debug)]
+struct Known;
+
+impl Lookup for Known {
+    fn geo(&self, address: std::net::IpAddr) -> Option<Geo> {
+        (address == ENDPOINT.address).then(|| Geo {
+            country_code: "DE".to_owned(),
+            country_name: "Germany".to_owned(),
+            city: "Bonn".to_owned(),
+            ..Geo::default()
+        })
+    }
+
+    fn rbl(&self, name: &str) -> Option<bool> {
+        name.ends_with(".bl.example").then_some(name == "7.2.0.192.bl.example")
+    }
+}
+
+fn transaction(program: &Arc<Program>) -> Transaction {
+    Transaction::new(Arc::clone(program)).with_lookup(Arc::new(Known))
+}
+
+/// Data files that fixtures name, from the folder `data/files`.
+struct DataFiles;
+
+impl Source for DataFiles {
+    fn read(&self, path: &str, _from: &str) -> Result<SourceFile, SourceError> {
+        let full = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/files").join(path);
+        let bytes =
+            fs::read(&full).map_err(|error| SourceError::new(format!("{path}: {error}")))?;
+        Ok(SourceFile { name: path.to_owned(), bytes })
+    }
+
+    fn list(&self, pattern: &str, _from: &str) -> Result<Vec<String>, SourceError> {
+        Ok(vec![pattern.to_owned()])
+    }
+}
 
 #[derive(Debug, Default)]
 struct Section {
@@ -91,9 +132,10 @@ fn feed(body: &[u8], chunk: usize, mut take: impl FnMut(&[u8]) -> BodyRoom) {
 }
 
 fn run(transaction: &mut Transaction, request: &Section, response: Option<&Section>, chunk: usize) {
+    let later = request.name.split_once(" at ").map_or(0, |(_, seconds)| seconds.parse().unwrap());
     transaction.start(&Start {
         unique_id: "fixture",
-        time: Duration::from_secs(1_735_689_600),
+        time: Duration::from_secs(1_735_689_600 + later),
         client: ENDPOINT,
         server: ENDPOINT,
     });
@@ -121,7 +163,7 @@ fn run(transaction: &mut Transaction, request: &Section, response: Option<&Secti
         }
         transaction.evaluate_response_body();
     }
-    transaction.finish(Duration::from_secs(1_735_689_601));
+    transaction.finish(Duration::from_secs(1_735_689_601 + later));
 }
 
 fn describe(transaction: &Transaction) -> String {
@@ -162,9 +204,35 @@ fn describe(transaction: &Transaction) -> String {
         out.push('\n');
     }
     if transaction.flags() != Flags::default() {
-        let _ = writeln!(out, "{:?}", transaction.flags());
+        // Only what was hit is named, so that a new flag changes no fixture.
+        let flags = format!("{:?}", transaction.flags());
+        let flags = flags.trim_start_matches("Flags { ").trim_end_matches(" }").split(", ");
+        let hit: Vec<&str> = flags.filter_map(|flag| flag.strip_suffix(": true")).collect();
+        let _ = writeln!(out, "flags: {}", hit.join(", "));
     }
     out
+}
+
+/// Runs the requests of a file one after the other, with a store of their own for collections.
+fn play(used: &mut Transaction, list: &[Section], chunk: usize, fresh: bool) -> Vec<String> {
+    let program = Arc::clone(used.program());
+    let limits = program.limits().collections();
+    let store: Arc<dyn CollectionStore> = Arc::new(MemoryStore::new(16, limits));
+    let new = || transaction(&program).with_collections(Arc::clone(&store));
+    *used = std::mem::replace(used, new()).with_collections(Arc::clone(&store));
+    let mut seen = Vec::new();
+    for (at, section) in list.iter().enumerate() {
+        if !section.name.starts_with("request") {
+            continue;
+        }
+        if fresh {
+            *used = new();
+        }
+        let response = list.get(at + 1).filter(|next| next.name.starts_with("response"));
+        run(used, section, response, chunk);
+        seen.push(describe(used));
+    }
+    seen
 }
 
 fn check(path: &Path) {
@@ -173,32 +241,21 @@ fn check(path: &Path) {
     let rules = list.iter().find(|section| section.name == "rules").expect("a section `rules`");
     let input = Input::Text { name: "rules".to_owned(), text: rules.text.clone() };
     let build = || {
-        let program = Program::build(core::slice::from_ref(&input), &NoFiles, Limits::default());
+        let program = Program::build(core::slice::from_ref(&input), &DataFiles, Limits::default());
         program.unwrap_or_else(|errors| panic!("{}: {errors}", path.display()))
     };
     let program = Arc::new(build());
-    let every_rule = Arc::new(build().without_gates());
-    let mut used = Transaction::new(Arc::clone(&program));
-    let mut seen = Vec::new();
-    for (at, section) in list.iter().enumerate() {
-        if !section.name.starts_with("request") {
-            continue;
-        }
-        let response = list.get(at + 1).filter(|next| next.name.starts_with("response"));
-        run(&mut used, section, response, usize::MAX);
-        let once = describe(&used);
-        for chunk in [1, 7] {
-            run(&mut used, section, response, chunk);
-            assert_eq!(describe(&used), once, "{}: in chunks of {chunk}", path.display());
-        }
-        for (program, how) in [(&program, "in a fresh transaction"), (&every_rule, "without gates")]
-        {
-            let mut fresh = Transaction::new(Arc::clone(program));
-            run(&mut fresh, section, response, usize::MAX);
-            assert_eq!(describe(&fresh), once, "{}: {how}", path.display());
-        }
-        seen.push(once);
+    let mut used = transaction(&program);
+    let seen = play(&mut used, &list, usize::MAX, false);
+    for chunk in [1, 7] {
+        let again = play(&mut used, &list, chunk, false);
+        assert_eq!(again, seen, "{}: in chunks of {chunk}", path.display());
     }
+    let fresh = play(&mut used, &list, usize::MAX, true);
+    assert_eq!(fresh, seen, "{}: in fresh transactions", path.display());
+    let mut every_rule = transaction(&Arc::new(build().without_gates()));
+    let slow = play(&mut every_rule, &list, usize::MAX, false);
+    assert_eq!(slow, seen, "{}: without gates", path.display());
     let expectations: Vec<&mut Section> =
         list.iter_mut().filter(|section| section.name == "expect").collect();
     assert_eq!(expectations.len(), seen.len(), "{}: one `expect` per request", path.display());
@@ -235,6 +292,77 @@ fn files(folder: &str, ending: &str) -> Vec<std::path::PathBuf> {
 fn transactions_come_out_as_recorded() {
     for path in files("transactions", "txt") {
         check(&path);
+    }
+}
+
+/// Without a host that answers, look-ups never match, and nothing goes wrong.
+#[test]
+fn look_ups_that_nobody_answers_do_not_match() {
+    let text = r#"SecRuleEngine On
+        SecRule REMOTE_ADDR "@geoLookup" "id:1,phase:1,deny"
+        SecRule REMOTE_ADDR "@rbl bl.example" "id:2,phase:1,deny""#;
+    let input = Input::Text { name: "rules".to_owned(), text: text.to_owned() };
+    let program = Arc::new(Program::build(&[input], &NoFiles, Limits::default()).unwrap());
+    assert_eq!(program.warnings().len(), 2, "{:?}", program.warnings());
+    let request = Section { name: "request".to_owned(), text: "GET / HTTP/1.1\n".to_owned() };
+    for (mut transaction, verdict) in
+        [(Transaction::new(Arc::clone(&program)), "allow"), (transaction(&program), "deny")]
+    {
+        run(&mut transaction, &request, None, usize::MAX);
+        assert_eq!(transaction.verdict().name(), verdict);
+    }
+}
+
+/// The host is not asked more often than the limit says.
+#[test]
+fn look_ups_are_bounded() {
+    let text = r#"SecRuleEngine On
+        SecRule ARGS "@rbl bl.example" "id:1,phase:1,pass"
+        SecRule REMOTE_ADDR "@rbl bl.example" "id:2,phase:1,deny""#;
+    let input = Input::Text { name: "rules".to_owned(), text: text.to_owned() };
+    let limits = Limits { lookups_max: 3, ..Limits::default() };
+    let program = Arc::new(Program::build(&[input], &NoFiles, limits).unwrap());
+    for (query, verdict, dropped) in [("a=1&b=2", "deny", false), ("a=1&b=2&c=3", "allow", true)] {
+        let request =
+            Section { name: "request".to_owned(), text: format!("GET /?{query} HTTP/1.1\n") };
+        let mut transaction = transaction(&program);
+        run(&mut transaction, &request, None, usize::MAX);
+        assert_eq!(transaction.verdict().name(), verdict);
+        assert_eq!(transaction.flags().lookups_dropped, dropped);
+    }
+}
+
+/// Without a store a collection ends with its transaction.
+#[test]
+fn collections_that_nobody_keeps_end_with_their_transaction() {
+    let text = r#"SecRuleEngine On
+        SecAction "id:1,phase:1,pass,nolog,initcol:ip=x,setvar:ip.n=+1,expirevar:ip.n=60"
+        SecRule IP:n "@gt 1" "id:2,phase:1,deny""#;
+    let input = Input::Text { name: "rules".to_owned(), text: text.to_owned() };
+    let program = Arc::new(Program::build(&[input], &NoFiles, Limits::default()).unwrap());
+    assert_eq!(program.warnings().len(), 1, "{:?}", program.warnings());
+    let request = Section { name: "request".to_owned(), text: "GET / HTTP/1.1\n".to_owned() };
+    let mut transaction = Transaction::new(program);
+    for _ in 0..3 {
+        run(&mut transaction, &request, None, usize::MAX);
+        assert_eq!(transaction.verdict().name(), "allow");
+    }
+}
+
+/// Each `data/warnings/NAME.conf` is accepted with exactly the warnings of `NAME.txt`.
+#[test]
+fn what_does_nothing_is_warned_of() {
+    for path in files("warnings", "conf") {
+        let text = fs::read_to_string(&path).unwrap();
+        let input = Input::Text { name: "rules.conf".to_owned(), text };
+        let program = Program::build(&[input], &NoFiles, Limits::default())
+            .unwrap_or_else(|errors| panic!("{}: {errors}", path.display()));
+        let seen: String = program.warnings().iter().flat_map(|w| [w.as_str(), "\n"]).collect();
+        let expected = path.with_extension("txt");
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            fs::write(&expected, &seen).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&expected).unwrap_or_default(), seen, "{}", path.display());
     }
 }
 

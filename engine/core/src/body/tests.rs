@@ -54,7 +54,7 @@ impl BodySink for Recorder {
     fn xml_text(&mut self, text: &[u8]) -> Room {
         self.record("t", &[(" ", text)])
     }
-    fn xml_attribute(&mut self, value: &[u8]) -> Room {
+    fn xml_attribute(&mut self, _name: &[u8], value: &[u8]) -> Room {
         self.record("@", &[(" ", value)])
     }
 }
@@ -94,7 +94,7 @@ impl BodySink for Counter {
     fn xml_text(&mut self, text: &[u8]) -> Room {
         self.count(text.len())
     }
-    fn xml_attribute(&mut self, value: &[u8]) -> Room {
+    fn xml_attribute(&mut self, _name: &[u8], value: &[u8]) -> Room {
         self.count(value.len())
     }
 }

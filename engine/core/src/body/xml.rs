@@ -246,6 +246,9 @@ impl<'p> Parser<'p> {
             self.text.extend_from_slice(name);
         }
         let opened = self.elements.pop().and_then(|range| self.body.get(range));
+        if opened.is_some() {
+            self.sink.xml_close();
+        }
         if opened != Some(name.trim_ascii_end()) {
             self.fail(BodyErrorKind::XmlSyntax);
         }
@@ -256,11 +259,13 @@ impl<'p> Parser<'p> {
         self.at += 1;
         let name = self.name();
         self.seen_element = true;
+        self.sink.xml_open(self.body.get(name.clone()).unwrap_or_default());
         loop {
             self.skip_white_space();
             match self.rest() {
                 [b'/', b'>', ..] => {
                     self.at += 2;
+                    self.sink.xml_close();
                     return Ok(());
                 }
                 [b'>', ..] => {
@@ -289,6 +294,7 @@ impl<'p> Parser<'p> {
         } else {
             // Its end tag will not be matched, but this error comes first.
             self.fail(BodyErrorKind::XmlDepth);
+            self.sink.xml_close();
         }
     }
 
@@ -308,7 +314,7 @@ impl<'p> Parser<'p> {
     }
 
     fn attribute(&mut self) -> Result<(), BodyErrorKind> {
-        self.name();
+        let name = self.name();
         self.skip_white_space();
         if self.rest().first() != Some(&b'=') {
             self.fail(BodyErrorKind::XmlSyntax);
@@ -344,7 +350,8 @@ impl<'p> Parser<'p> {
         }
         self.at += skip;
         self.take_node()?;
-        match self.sink.xml_attribute(self.value) {
+        let name = self.body.get(name).unwrap_or_default();
+        match self.sink.xml_attribute(name, self.value) {
             Room::Left => Ok(()),
             Room::Full => Err(BodyErrorKind::XmlNodes),
         }

@@ -10,31 +10,11 @@ use crate::{
     expand::Expression,
     id::RuleSet,
     program::{AllowScope, Change, Ctl, Disruptive, Flow, MatchAction, Meta, SetVar, TxKey},
+    reference::{self, Support},
     settings,
     transform::Transformation,
     variable::Variable,
 };
-
-/// Actions of ModSecurity and Coraza that are refused, and why.
-const REFUSED: &[(&str, &str)] = &[
-    ("append", "responses are not changed"),
-    ("deprecatevar", "collections end with their transaction, so nothing in them ages"),
-    ("exec", "the engine starts no programs"),
-    ("expirevar", "collections end with their transaction, so nothing in them expires"),
-    ("pause", "a request is never delayed; use the rate limiter"),
-    ("prepend", "responses are not changed"),
-    ("proxy", "routing is Envoy's"),
-    ("sanitiseArg", "the host redacts its audit records; see its configuration"),
-    ("sanitiseMatched", "the host redacts its audit records; see its configuration"),
-    ("sanitiseMatchedBytes", "the host redacts its audit records; see its configuration"),
-    ("sanitiseRequestHeader", "the host redacts its audit records; see its configuration"),
-    ("sanitiseResponseHeader", "the host redacts its audit records; see its configuration"),
-    ("setenv", "the engine has no environment"),
-    ("setrsc", "write initcol:resource=KEY"),
-    ("setsid", "write initcol:session=KEY"),
-    ("setuid", "write initcol:user=KEY"),
-    ("xmlns", "XPath expressions with namespaces are not supported"),
-];
 
 /// Everything that a rule's actions say.
 #[derive(Debug, Default)]
@@ -109,6 +89,10 @@ impl Compiler<'_> {
             "t" => transformation(value, &mut into.transformations)?,
             "multimatch" => into.multi_match = true,
             "capture" => into.capture = true,
+            // Names in XPath are compared without their prefixes.
+            "xmlns" => {
+                self.warn(action.span, "xmlns has no effect: prefixes are not looked at in XPath");
+            }
             "log" => (into.log, into.audit_log) = (true, true),
             "nolog" => (into.log, into.audit_log) = (false, false),
             "auditlog" => into.audit_log = true,
@@ -123,6 +107,30 @@ impl Compiler<'_> {
             "skipafter" => into.flow = self.skip_after(action),
             "setvar" => into.on_match.push(MatchAction::SetVar(self.setvar(value)?)),
             "initcol" => into.on_match.push(self.initcol(action, value)?),
+            "setenv" => into.on_match.push(MatchAction::SetVar(self.setenv(value)?)),
+            "sanitisearg" | "sanitizearg" => {
+                into.on_match.push(self.sanitise(action, Variable::Args, value)?);
+            }
+            "sanitiserequestheader" | "sanitizerequestheader" => {
+                into.on_match.push(self.sanitise(action, Variable::RequestHeaders, value)?);
+            }
+            "sanitiseresponseheader" | "sanitizeresponseheader" => {
+                into.on_match.push(self.sanitise(action, Variable::ResponseHeaders, value)?);
+            }
+            "sanitisematched" | "sanitizematched" => {
+                into.on_match.push(MatchAction::SanitiseMatched);
+            }
+            "sanitisematchedbytes" | "sanitizematchedbytes" => {
+                self.warn(action.span, "the whole value is masked, not some of its bytes");
+                into.on_match.push(MatchAction::SanitiseMatched);
+            }
+            "setrsc" => into.on_match.push(self.open(action, Variable::Resource, value)?),
+            "setsid" => into.on_match.push(self.open(action, Variable::Session, value)?),
+            "setuid" => into.on_match.push(self.open(action, Variable::User, value)?),
+            "expirevar" => into.on_match.push(MatchAction::SetVar(self.expirevar(action, value)?)),
+            "deprecatevar" => {
+                into.on_match.push(MatchAction::SetVar(self.deprecatevar(action, value)?));
+            }
             "ctl" => into.on_match.push(MatchAction::Ctl(self.ctl(action, value)?)),
             _ => self.metadata(action, value, &mut into.meta)?,
         }
@@ -203,6 +211,32 @@ impl Compiler<'_> {
         Ok(SetVar { collection, key, change })
     }
 
+    /// `setenv:NAME=value` and `setenv:!NAME`.
+    fn setenv(&mut self, value: &str) -> Result<SetVar, String> {
+        let (name, change) = match (value.strip_prefix('!'), value.split_once('=')) {
+            (Some(name), None) => (name, Change::Unset),
+            (None, Some((name, text))) => (name, Change::Set(self.expression(text.trim())?)),
+            _ => return Err("setenv is written setenv:NAME=value or setenv:!NAME".to_owned()),
+        };
+        if name.trim().is_empty() {
+            return Err("setenv needs a name".to_owned());
+        }
+        let key = TxKey::Expression(self.expression(name.trim())?);
+        Ok(SetVar { collection: Variable::Env, key, change })
+    }
+
+    fn sanitise(
+        &mut self,
+        action: &Action,
+        collection: Variable,
+        name: &str,
+    ) -> Result<MatchAction, String> {
+        if name.is_empty() {
+            return Err(format!("{} needs a name", action.name.text));
+        }
+        Ok(MatchAction::Sanitise(collection, self.expression(name)?))
+    }
+
     /// `initcol:ip=%{REMOTE_ADDR}`.
     fn initcol(&mut self, action: &Action, value: &str) -> Result<MatchAction, String> {
         let opened =
@@ -213,12 +247,68 @@ impl Compiler<'_> {
                 "initcol opens ip, global, session, user or resource: initcol:ip=KEY".to_owned()
             );
         };
-        let key = self.expression(key.trim())?;
-        self.warn(
-            action.span,
-            "the collection is kept for this transaction only: there is no store behind it",
+        self.open(action, collection, key.trim())
+    }
+
+    fn open(
+        &mut self,
+        action: &Action,
+        collection: Variable,
+        key: &str,
+    ) -> Result<MatchAction, String> {
+        let message = format!(
+            "{} outlives its transaction only where the host keeps collections",
+            collection.name()
         );
-        Ok(MatchAction::InitCol(collection, key))
+        self.warn(action.span, &message);
+        Ok(MatchAction::InitCol(collection, self.expression(key)?))
+    }
+
+    /// `expirevar:ip.name=SECONDS`.
+    fn expirevar(&mut self, action: &Action, value: &str) -> Result<SetVar, String> {
+        let (collection, key, seconds) = self.aging(action, value, "ip.name=SECONDS")?;
+        Ok(SetVar { collection, key, change: Change::ExpireAfter(self.expression(seconds)?) })
+    }
+
+    /// `deprecatevar:session.score=AMOUNT/SECONDS`.
+    fn deprecatevar(&mut self, action: &Action, value: &str) -> Result<SetVar, String> {
+        const FORM: &str = "session.score=AMOUNT/SECONDS";
+        let (collection, key, speed) = self.aging(action, value, FORM)?;
+        let parts = speed.split_once('/').and_then(|(amount, seconds)| {
+            Some((amount.trim().parse::<u32>().ok()?, seconds.trim().parse::<u32>().ok()?))
+        });
+        match parts {
+            Some((amount, seconds)) if seconds > 0 => {
+                let period = core::time::Duration::from_secs(u64::from(seconds));
+                Ok(SetVar {
+                    collection,
+                    key,
+                    change: Change::Decay { amount: i64::from(amount), period },
+                })
+            }
+            _ => Err(format!("deprecatevar is written deprecatevar:{FORM}")),
+        }
+    }
+
+    /// What `expirevar` and `deprecatevar` have in common: `collection.name=HOW`.
+    fn aging<'v>(
+        &mut self,
+        action: &Action,
+        value: &'v str,
+        form: &str,
+    ) -> Result<(Variable, TxKey, &'v str), String> {
+        let name = &action.name.text;
+        let parts = value.split_once('=').and_then(|(member, how)| {
+            let (collection, key) = member.trim().split_once(['.', ':'])?;
+            Some((writable(collection)?, key, how.trim()))
+        });
+        let Some((collection, key, how)) = parts.filter(|(_, key, _)| !key.is_empty()) else {
+            return Err(format!("{name} is written {name}:{form}"));
+        };
+        if collection == Variable::Tx {
+            self.warn(action.span, &format!("{name} has no effect: TX ends with its transaction"));
+        }
+        Ok((collection, TxKey::Expression(self.expression(key)?), how))
     }
 
     fn ctl(&mut self, action: &Action, value: &str) -> Result<Ctl, String> {
@@ -232,7 +322,6 @@ impl Compiler<'_> {
         Ok(match name.trim().to_ascii_lowercase().as_str() {
             "ruleengine" => Ctl::RuleEngine(settings::rule_engine(&text).map_err(why)?),
             "auditengine" => Ctl::AuditEngine(settings::audit_engine(&text).map_err(why)?),
-            "auditlogparts" => Ctl::AuditLogParts,
             "requestbodyaccess" => Ctl::RequestBodyAccess(settings::on_off(&text).map_err(why)?),
             "responsebodyaccess" => Ctl::ResponseBodyAccess(settings::on_off(&text).map_err(why)?),
             "forcerequestbodyvariable" => {
@@ -247,7 +336,16 @@ impl Compiler<'_> {
             "ruleremovetargetbyid" => self.ctl_target(action, argument, Self::rules_by_ids)?,
             "ruleremovetargetbytag" => self.ctl_target(action, argument, Self::rules_by_tag)?,
             "ruleremovetargetbymsg" => self.ctl_target(action, argument, Self::rules_by_msg)?,
-            _ => return Err(format!("there is no ctl:{name}, or it is not supported")),
+            other => match reference::find(reference::CTLS, other).map(|entry| entry.support) {
+                // CRS names the parts of audit records in many rules: a warning for each would bury
+                // the others.
+                Some(Support::NoEffect(_)) if other == "auditlogparts" => Ctl::NoEffect,
+                Some(Support::NoEffect(why)) => {
+                    self.warn(action.span, &format!("ctl:{} has no effect: {why}", name.trim()));
+                    Ctl::NoEffect
+                }
+                _ => return Err(unknown_ctl(name.trim())),
+            },
         })
     }
 
@@ -277,9 +375,16 @@ impl Compiler<'_> {
 }
 
 fn unknown(name: &str) -> String {
-    match REFUSED.iter().find(|(refused, _)| refused.eq_ignore_ascii_case(name)) {
-        Some((_, why)) => format!("the action {name} is refused: {why}"),
-        None => format!("there is no action {name}"),
+    match reference::find(reference::ACTIONS, name).map(|entry| entry.support) {
+        Some(Support::Refused(why)) => format!("the action {name} is refused: {why}"),
+        _ => format!("there is no action {name}"),
+    }
+}
+
+fn unknown_ctl(name: &str) -> String {
+    match reference::find(reference::CTLS, name).map(|entry| entry.support) {
+        Some(Support::Refused(why)) => format!("ctl:{name} is refused: {why}"),
+        _ => format!("there is no ctl:{name}, or it is not supported"),
     }
 }
 

@@ -6,31 +6,18 @@ use seclang::{Operator as Written, SourceId};
 use super::Compiler;
 use crate::{
     expand::Expression,
-    operator::{ByteRange, CheckDigit, Comparison, IpSet, Operator, TextTest},
+    operator::{ByteRange, CheckDigit, Comparison, Deferred, IpSet, Operator, TextTest},
     pattern::Pattern,
+    reference::{self, Support},
     scan,
 };
 
 /// Texts that are looked for.
 pub(super) type Texts = Vec<Vec<u8>>;
 
-/// Operators of ModSecurity and Coraza that are refused, and why.
-const REFUSED: &[(&str, &str)] = &[
-    ("fuzzyHash", "fuzzy hashes are not supported"),
-    ("geoLookup", "the engine has no geographical table"),
-    ("gsbLookup", "the engine makes no look-ups"),
-    ("inspectFile", "the engine starts no programs"),
-    ("ipMatchFromDataset", "datasets are not supported; use ipMatchFromFile"),
-    ("pmFromDataset", "datasets are not supported; use pmFromFile"),
-    ("rbl", "the engine makes no look-ups"),
-    ("restpath", "it is not supported; use rx"),
-    ("rsub", "it changes the body, which is not supported"),
-    ("rxGlobal", "it is not supported; use rx"),
-    ("validateDTD", "XML is not validated"),
-    ("validateHash", "it is not supported"),
-    ("validateNid", "it is not supported"),
-    ("validateSchema", "XML is not validated"),
-];
+/// The engine cannot know when rules are loaded whether the host will answer.
+const NEEDS_LOOKUP: &str =
+    "asks the host; it does not match where the host has no answer, and by default it has none";
 
 impl Compiler<'_> {
     /// Lowers an operator, with the texts of which a matching value must hold one, if there are such. An
@@ -49,9 +36,21 @@ impl Compiler<'_> {
         let source = written.span.source;
         let lower = written.name.text.to_ascii_lowercase();
         let operator = match lower.as_str() {
+            "rx" | "rxglobal" if has_macro(argument) => {
+                self.warn(
+                    written.span,
+                    "the pattern has macros: it is compiled while requests are evaluated, and does \
+                     not match where it does not compile",
+                );
+                Operator::Deferred(Deferred::Rx(self.parameter(argument)?, lower == "rxglobal"))
+            }
             "rx" => {
                 let texts = Pattern::required_texts(argument);
                 return Ok((Operator::Rx(self.rx(written, argument)?), texts));
+            }
+            "rxglobal" => {
+                let texts = Pattern::required_texts(argument);
+                return Ok((Operator::RxGlobal(self.rx(written, argument)?), texts));
             }
             "pm" => return phrases(&words(argument)?),
             "pmf" | "pmfromfile" => return phrases(&self.phrases_from_files(argument, source)?),
@@ -79,6 +78,8 @@ impl Compiler<'_> {
             "verifycpf" => Operator::Verify(CheckDigit::Cpf, pattern(argument)?),
             "verifyssn" => Operator::Verify(CheckDigit::Ssn, pattern(argument)?),
             "verifysvnr" => Operator::Verify(CheckDigit::Svnr, pattern(argument)?),
+            "geolookup" => Operator::Deferred(self.geo_lookup(written)),
+            "rbl" => Operator::Deferred(self.rbl(written, argument)?),
             "unconditionalmatch" => Operator::UnconditionalMatch,
             "nomatch" => Operator::NoMatch,
             _ => return Err(unknown(&written.name.text)),
@@ -96,6 +97,19 @@ impl Compiler<'_> {
             );
         }
         Ok(pattern)
+    }
+
+    fn geo_lookup(&mut self, written: &Written) -> Deferred {
+        self.warn(written.span, &format!("@geoLookup {NEEDS_LOOKUP}"));
+        Deferred::GeoLookup
+    }
+
+    fn rbl(&mut self, written: &Written, zone: &str) -> Result<Deferred, String> {
+        if zone.is_empty() {
+            return Err("@rbl needs the zone of a block list, such as bl.example".to_owned());
+        }
+        self.warn(written.span, &format!("@rbl {NEEDS_LOOKUP}"));
+        Ok(Deferred::Rbl(self.parameter(zone)?))
     }
 
     fn parameter(&mut self, argument: &str) -> Result<Expression, String> {
@@ -127,16 +141,21 @@ impl Compiler<'_> {
 }
 
 fn unknown(name: &str) -> String {
-    let refused = REFUSED.iter().find(|(refused, _)| refused.eq_ignore_ascii_case(name));
-    match refused {
-        Some((_, why)) => format!("@{name} is refused: {why}"),
-        None => format!("there is no operator @{name}"),
+    match reference::find(reference::OPERATORS, name).map(|entry| entry.support) {
+        Some(Support::Refused(why)) => format!("@{name} is refused: {why}"),
+        _ => format!("there is no operator @{name}"),
     }
 }
 
+/// Whether `%{NAME}` stands in a pattern. `%{2}` does not mean a macro but two per cent signs.
+fn has_macro(pattern: &str) -> bool {
+    let mut macros = pattern.match_indices("%{").filter_map(|(at, _)| pattern.get(at + 2..));
+    macros.any(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()) && rest.contains('}'))
+}
+
 fn pattern(argument: &str) -> Result<Pattern, String> {
-    if argument.contains("%{") {
-        return Err("macros in patterns are not supported: patterns are compiled once; use @within, @contains or @streq".to_owned());
+    if has_macro(argument) {
+        return Err("macros are supported in the patterns of @rx and @rxGlobal only".to_owned());
     }
     Pattern::new(argument)
 }

@@ -7,6 +7,7 @@ use crate::{
     pattern::Pattern,
     program::{Select, Target},
     variable::{Kind, Variable},
+    xpath::XPath,
 };
 
 impl Compiler<'_> {
@@ -37,8 +38,10 @@ impl Compiler<'_> {
             return None;
         };
         let select = match (&target.selector, variable) {
-            (Some(Selector::Key(key)), Variable::Xml) => xpath(&key.text),
-            (_, Variable::Xml) => Err("XML needs an expression: XML:/* or XML://@*".to_owned()),
+            (Some(Selector::Key(key)), Variable::Xml) => self.xpath(&key.text),
+            (_, Variable::Xml) => {
+                Err("XML needs an expression: XML:/*, XML://@* or a path".to_owned())
+            }
             (None, _) => Ok(Select::All),
             (Some(_), _) if variable.kind() == Kind::Scalar => {
                 Err(format!("{name} has one value; remove what follows the colon"))
@@ -51,30 +54,41 @@ impl Compiler<'_> {
         };
         select.map_err(|why| self.error(target.span, &why)).ok().map(|select| (variable, select))
     }
+
+    fn xpath(&mut self, expression: &str) -> Result<Select, String> {
+        match expression {
+            "/*" | "//*" => return Ok(Select::XmlText),
+            "//@*" => return Ok(Select::XmlAttributes),
+            _ => {}
+        }
+        let path = XPath::parse(expression)?;
+        if !self.xpaths.contains(&path) {
+            if self.xpaths.len() >= XPATHS_MAX {
+                return Err(format!("the rules look for more than {XPATHS_MAX} paths in XML"));
+            }
+            self.xpaths.push(path);
+        }
+        Ok(Select::XPath(expression.as_bytes().into()))
+    }
 }
+
+/// Paths that one ruleset may look for: each costs at every element of an XML body.
+const XPATHS_MAX: usize = 64;
 
 /// Names of members are compared without regard to case, and so are patterns for them.
 fn name_pattern(pattern: &str) -> Result<Select, String> {
     Pattern::new(&format!("(?i){pattern}")).map(Select::Pattern)
 }
 
-fn xpath(expression: &str) -> Result<Select, String> {
-    match expression {
-        "/*" | "//*" => Ok(Select::XmlText),
-        "//@*" => Ok(Select::XmlAttributes),
-        _ => Err(format!(
-            "the XPath expression {expression} is not supported: write XML:/* for all text or XML://@* for all attributes"
-        )),
-    }
-}
-
 /// Takes members away from the targets that look at them.
 pub(super) fn except(targets: &mut Vec<Target>, variable: Variable, select: &Select) {
     match select {
         Select::All => targets.retain(|target| target.variable != variable),
-        Select::XmlText | Select::XmlAttributes => {
-            let same =
-                |other: &Select| core::mem::discriminant(other) == core::mem::discriminant(select);
+        Select::XmlText | Select::XmlAttributes | Select::XPath(_) => {
+            let same = |other: &Select| match (other, select) {
+                (Select::XPath(other), Select::XPath(path)) => other == path,
+                _ => core::mem::discriminant(other) == core::mem::discriminant(select),
+            };
             targets.retain(|target| target.variable != variable || !same(&target.select));
         }
         _ => {

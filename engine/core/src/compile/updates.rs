@@ -37,17 +37,17 @@ impl Compiler<'_> {
             }
             DirectiveKind::UpdateTargetById { ids, targets } => {
                 let rules = self.starters(span, |draft| in_ranges(ids, draft.id));
-                self.update_targets(&rules, targets);
+                self.update_targets(span, &rules, targets);
             }
             DirectiveKind::UpdateTargetByTag { pattern, targets } => {
                 let pattern = Pattern::new(&pattern.text)?;
                 let rules = self.starters(span, |draft| has_tag(draft, &pattern));
-                self.update_targets(&rules, targets);
+                self.update_targets(span, &rules, targets);
             }
             DirectiveKind::UpdateTargetByMsg { pattern, targets } => {
                 let pattern = Pattern::new(&pattern.text)?;
                 let rules = self.starters(span, |draft| has_msg(draft, &pattern));
-                self.update_targets(&rules, targets);
+                self.update_targets(span, &rules, targets);
             }
             DirectiveKind::UpdateActionById { id, offset, actions } => {
                 self.update_actions(span, *id, *offset, actions)?;
@@ -78,7 +78,8 @@ impl Compiler<'_> {
         }
     }
 
-    fn update_targets(&mut self, rules: &[usize], targets: &[Target]) {
+    fn update_targets(&mut self, span: Span, rules: &[usize], targets: &[Target]) {
+        self.excluded_by_update(span, rules, targets);
         for &index in rules {
             if let Some(draft) = self.drafts.get_mut(index).filter(|draft| draft.operator.is_some())
             {

@@ -166,10 +166,14 @@ impl Transaction {
         slice: Slice,
     ) -> bool {
         let capturing = rule.capture && !rule.negated;
-        let bytes = self.store.bytes(slice);
-        let capture = &mut self.scratch.capture;
-        let matches = operator.matches(bytes, parameter, capturing, capture);
-        self.flags.patterns_gave_up |= capture.gave_up;
+        let matches = match operator {
+            Operator::Deferred(deferred) => self.answer(deferred, parameter, slice, capturing),
+            _ => {
+                let bytes = self.store.bytes(slice);
+                operator.matches(bytes, parameter, capturing, &mut self.scratch.capture)
+            }
+        };
+        self.flags.patterns_gave_up |= self.scratch.capture.gave_up;
         if matches == rule.negated {
             return false;
         }
@@ -259,7 +263,8 @@ impl Transaction {
     ) -> bool {
         let scratch = &mut self.scratch;
         let input = if changed_before { &scratch.transform_in } else { self.store.bytes(value) };
-        if !transformation.apply(input, &mut scratch.transform_out) {
+        let map = program.settings.unicode_map.as_deref();
+        if !transformation.apply_mapped(input, map, &mut scratch.transform_out) {
             return false;
         }
         let max = program.limits.transform_bytes_max;
@@ -291,7 +296,14 @@ impl Transaction {
     fn act(&mut self, program: &Program, index: RuleIndex, rule: &Rule) {
         for (at, action) in rule.on_match.iter().enumerate() {
             match action {
-                MatchAction::SetVar(setvar) => self.set_variable(program, setvar),
+                MatchAction::SetVar(setvar) => match setvar.collection {
+                    Variable::Tx | Variable::Env => self.set_variable(program, setvar),
+                    _ => self.set_member(program, setvar),
+                },
+                MatchAction::Sanitise(collection, name) => {
+                    self.sanitise(program, *collection, name);
+                }
+                MatchAction::SanitiseMatched => self.sanitise_matched(),
                 MatchAction::Ctl(ctl) => self.control(index, at, ctl),
                 MatchAction::InitCol(collection, key) => {
                     self.open_collection(program, *collection, key)
@@ -300,24 +312,9 @@ impl Transaction {
         }
     }
 
-    fn open_collection(&mut self, program: &Program, collection: Variable, key: &Expression) {
-        let mut text = Vec::new();
-        self.expand(program, key, &mut text);
-        let at = super::PERSISTENT.iter().position(|&known| known == collection);
-        if let Some(collection) = at.and_then(|at| self.persistent.get_mut(at)) {
-            // The first key stands: a collection is opened once in a transaction.
-            collection.key.get_or_insert(text);
-        }
-    }
-
-    /// The collection that `setvar` writes; `None` for a persistent one that has not been opened.
-    fn writable(&mut self, collection: Variable) -> Option<&mut TxCollection> {
-        if collection == Variable::Tx {
-            return Some(&mut self.tx);
-        }
-        let at = super::PERSISTENT.iter().position(|&known| known == collection)?;
-        let collection = self.persistent.get_mut(at)?;
-        collection.key.is_some().then_some(&mut collection.members)
+    /// `ENV` or `TX`.
+    fn own(&mut self, collection: Variable) -> &mut TxCollection {
+        if collection == Variable::Env { &mut self.env } else { &mut self.tx }
     }
 
     fn set_variable(&mut self, program: &Program, setvar: &SetVar) {
@@ -334,13 +331,19 @@ impl Transaction {
             TxKey::Expression(_) if setvar.collection == Variable::Tx => program.slot_of(&name),
             TxKey::Expression(_) => None,
         };
-        let current = self.writable(setvar.collection).and_then(|members| match known {
-            Some(slot) => members.slot(slot),
-            None => members.other(&name),
-        });
+        let current = match known {
+            Some(slot) => self.tx.slot(slot),
+            None => self.own(setvar.collection).other(&name),
+        };
         let current = current.map_or(0, leading_integer);
         let set = match &setvar.change {
             Change::Unset => false,
+            // What ends with the transaction neither expires nor ages.
+            Change::ExpireAfter(_) | Change::Decay { .. } => {
+                self.scratch.name = name;
+                self.scratch.expansion = value;
+                return;
+            }
             Change::Set(expression) => {
                 self.expand(program, expression, &mut value);
                 true
@@ -354,18 +357,16 @@ impl Transaction {
                 true
             }
         };
-        let mut kept = true;
-        if let Some(members) = self.writable(setvar.collection) {
-            match (known, set) {
-                (Some(slot), true) => members.set_slot(slot, &value),
-                (Some(slot), false) => members.unset_slot(slot),
-                (None, true) => {
-                    kept = members.set_other(&name, &value, program.limits.tx_members_max);
-                }
-                (None, false) => members.unset_other(&name),
+        match (known, set) {
+            (Some(slot), true) => self.tx.set_slot(slot, &value),
+            (Some(slot), false) => self.tx.unset_slot(slot),
+            (None, true) => {
+                let members_max = program.limits.tx_members_max;
+                let kept = self.own(setvar.collection).set_other(&name, &value, members_max);
+                self.flags.tx_members_dropped |= !kept;
             }
+            (None, false) => self.own(setvar.collection).unset_other(&name),
         }
-        self.flags.tx_members_dropped |= !kept;
         self.scratch.name = name;
         self.scratch.expansion = value;
     }
@@ -388,7 +389,7 @@ impl Transaction {
         match ctl {
             Ctl::RuleEngine(mode) => self.control.rule_engine = *mode,
             Ctl::AuditEngine(mode) => self.control.audit_engine = *mode,
-            Ctl::AuditLogParts => {}
+            Ctl::NoEffect => {}
             Ctl::RequestBodyAccess(access) => self.control.request_body_access = *access,
             Ctl::ResponseBodyAccess(access) => self.control.response_body_access = *access,
             Ctl::ForceRequestBodyVariable(force) => self.control.force_request_body = *force,

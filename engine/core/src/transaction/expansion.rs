@@ -39,9 +39,14 @@ impl Transaction {
                 let mut digits = [0; 20];
                 out.extend_from_slice(decimal(u64::from(self.highest_severity), &mut digits));
             }
+            Variable::MscPcreError => {
+                out.push(if self.flags.patterns_failed { b'1' } else { b'0' });
+            }
             Variable::MscPcreLimitsExceeded => {
                 out.push(if self.flags.patterns_gave_up { b'1' } else { b'0' });
             }
+            Variable::Sessionid => self.write_key(Variable::Session, out),
+            Variable::Userid => self.write_key(Variable::User, out),
             Variable::FullRequest => self.write_full_request(out),
             Variable::FullRequestLength => {
                 let mut digits = [0; 20];
@@ -79,6 +84,7 @@ impl Transaction {
     ) {
         match variable {
             Variable::Rule => self.write_rule(program, key, out),
+            Variable::Env => out.extend_from_slice(self.env.other(key).unwrap_or_default()),
             Variable::Tx => out.extend_from_slice(self.tx.other(key).unwrap_or_default()),
             Variable::MatchedVars | Variable::MatchedVarsNames => {
                 let mut vars = self.matches.vars().iter();
@@ -87,18 +93,19 @@ impl Transaction {
                     out.extend_from_slice(if names { &var.name } else { &var.value });
                 }
             }
-            _ => match self.persistent_collection(variable) {
-                Some(collection) => {
-                    out.extend_from_slice(collection.members.other(key).unwrap_or_default());
+            _ => match self.persistent(variable) {
+                Some(opened) => {
+                    out.extend_from_slice(opened.collection.value(key).unwrap_or_default());
                 }
                 None => self.write_first(variable, &Select::Key(key.into()), out),
             },
         }
     }
 
-    fn persistent_collection(&self, variable: Variable) -> Option<&super::PersistentCollection> {
-        let at = super::PERSISTENT.iter().position(|&known| known == variable)?;
-        self.persistent.get(at)
+    /// The key under which a collection was opened.
+    fn write_key(&self, collection: Variable, out: &mut Vec<u8>) {
+        let opened = self.persistent(collection).and_then(|opened| opened.key.as_ref());
+        out.extend_from_slice(opened.map_or(&[], |key| key));
     }
 
     fn write_first(&self, variable: Variable, select: &Select, out: &mut Vec<u8>) {

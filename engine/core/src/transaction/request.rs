@@ -11,6 +11,7 @@ use crate::{
     store::{List, Slice, Store},
     transaction::Flags,
     variable::Variable,
+    xpath::{State, XPath},
 };
 
 impl Transaction {
@@ -144,6 +145,7 @@ impl Transaction {
             arguments: List::ArgsGet,
             left: self.program.limits.arguments_max,
             files_bytes: 0,
+            paths: Paths::default(),
         };
         urlencoded::parse(query, separator, &mut self.scratch.body, &mut sink)
     }
@@ -247,6 +249,10 @@ impl Transaction {
         let body = core::mem::take(&mut self.store.request_body);
         let content_type =
             self.store.find(List::RequestHeaders, b"content-type").unwrap_or_default().to_vec();
+        let paths = match processor {
+            Processor::Xml => Paths::new(&self.program.xpaths, &mut self.store),
+            _ => Paths::default(),
+        };
         let mut sink = Sink {
             store: &mut self.store,
             flags: &mut self.flags,
@@ -254,6 +260,7 @@ impl Transaction {
             arguments: List::ArgsPost,
             left: self.program.limits.arguments_max,
             files_bytes: 0,
+            paths,
         };
         let outcome = body::process(
             processor,
@@ -354,6 +361,49 @@ struct Sink<'t> {
     /// Arguments that may still be added.
     left: usize,
     files_bytes: usize,
+    paths: Paths<'t>,
+}
+
+/// The paths that rules look for in an XML body, and how far each has been followed.
+#[derive(Default)]
+struct Paths<'t> {
+    paths: &'t [XPath],
+    /// The expressions, as the names of what is found.
+    names: Vec<Slice>,
+    /// A state of each path for each open element, the document around them first.
+    states: Vec<State>,
+}
+
+impl<'t> Paths<'t> {
+    fn new(paths: &'t [XPath], store: &mut Store) -> Self {
+        let names = paths.iter().map(|path| store.push(path.expression().as_bytes())).collect();
+        Self { paths, names, states: paths.iter().map(XPath::start).collect() }
+    }
+
+    /// The paths with their names and their states in the element opened last.
+    fn current(&self) -> impl Iterator<Item = (&'t XPath, Slice, State)> {
+        let inner = self.states.len().saturating_sub(self.paths.len());
+        let states = self.states.get(inner..).unwrap_or_default();
+        let named = self.paths.iter().zip(&self.names);
+        named.zip(states).map(|((path, name), state)| (path, *name, *state))
+    }
+
+    fn open(&mut self, element: &[u8]) {
+        let outer = self.states.len().saturating_sub(self.paths.len());
+        for (at, path) in self.paths.iter().enumerate() {
+            if let Some(&state) = self.states.get(outer + at) {
+                self.states.push(path.enter(state, element));
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        let outer = self.states.len().saturating_sub(self.paths.len());
+        // The document itself is never left.
+        if outer >= self.paths.len() {
+            self.states.truncate(outer);
+        }
+    }
 }
 
 impl Sink<'_> {
@@ -362,6 +412,32 @@ impl Sink<'_> {
             return Room::Full;
         }
         self.store.add_pair(list, name, value);
+        Room::Left
+    }
+
+    /// Adds a text or an attribute, once for all and once for each path that takes it.
+    fn xml(
+        &mut self,
+        list: List,
+        name: &[u8],
+        value: &[u8],
+        takes: impl Fn(&XPath, State) -> bool,
+    ) -> Room {
+        let max = self.limits.xml_nodes_max;
+        if self.store.list(list).len() >= max {
+            return Room::Full;
+        }
+        let name = self.store.push(name);
+        let value = self.store.push(value);
+        self.store.add_slices(list, name, value);
+        for (path, name, state) in self.paths.current() {
+            if takes(path, state) {
+                if self.store.list(List::XmlPaths).len() >= max {
+                    return Room::Full;
+                }
+                self.store.add_slices(List::XmlPaths, name, value);
+            }
+        }
         Room::Left
     }
 }
@@ -397,11 +473,20 @@ impl BodySink for Sink<'_> {
     }
 
     fn xml_text(&mut self, text: &[u8]) -> Room {
-        self.add(List::XmlText, self.limits.xml_nodes_max, b"/*", text)
+        self.xml(List::XmlText, b"/*", text, |path, state| path.takes_text(state))
     }
 
-    fn xml_attribute(&mut self, value: &[u8]) -> Room {
-        self.add(List::XmlAttributes, self.limits.xml_nodes_max, b"//@*", value)
+    fn xml_attribute(&mut self, name: &[u8], value: &[u8]) -> Room {
+        let takes = |path: &XPath, state| path.takes_attribute(state, name);
+        self.xml(List::XmlAttributes, b"//@*", value, takes)
+    }
+
+    fn xml_open(&mut self, name: &[u8]) {
+        self.paths.open(name);
+    }
+
+    fn xml_close(&mut self) {
+        self.paths.close();
     }
 }
 

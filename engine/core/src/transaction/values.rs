@@ -56,10 +56,11 @@ pub(super) const fn lists(variable: Variable) -> Option<(&'static [List], Part)>
         Variable::FilesNames => (&[List::Files], Part::Name),
         Variable::FilesSizes => (&[List::FilesSizes], Part::Value),
         Variable::FilesTmpContent => (&[List::FilesContent], Part::Value),
+        Variable::Geo => (&[List::Geo], Part::Value),
         Variable::MultipartPartHeaders => (&[List::PartHeaders], Part::Value),
         Variable::MultipartFilename => (&[List::MultipartFileNames], Part::Value),
         Variable::MultipartName => (&[List::MultipartNames], Part::Value),
-        Variable::Xml => (&[List::XmlText, List::XmlAttributes], Part::Value),
+        Variable::Xml => (&[List::XmlText, List::XmlAttributes, List::XmlPaths], Part::Value),
         _ => return None,
     })
 }
@@ -67,8 +68,9 @@ pub(super) const fn lists(variable: Variable) -> Option<(&'static [List], Part)>
 /// Whether a variable's values are known before the rules of a phase run and stay the same while they
 /// run.
 pub(crate) const fn is_stable(variable: Variable) -> bool {
+    // GEO is filled by a rule, in the middle of a phase.
     if lists(variable).is_some() {
-        return true;
+        return !matches!(variable, Variable::Geo);
     }
     matches!(
         variable,
@@ -99,6 +101,7 @@ pub(super) fn selects(select: &Select, name: &[u8]) -> bool {
         Select::Pattern(pattern) => pattern.is_match(name),
         Select::XmlText => name == b"/*",
         Select::XmlAttributes => name == b"//@*",
+        Select::XPath(expression) => name == &**expression,
         // A slot is resolved before names are compared.
         Select::Slot(_) => false,
     }
@@ -112,6 +115,7 @@ impl Transaction {
             Variable::Tx => self.collect_tx(program, target),
             Variable::MatchedVars | Variable::MatchedVarsNames => self.collect_matched(target),
             Variable::Rule => self.collect_rule(program, target),
+            Variable::Env => self.collect_env(target),
             variable if super::PERSISTENT.contains(&variable) => self.collect_persistent(target),
             variable => match lists(variable) {
                 Some((lists, part)) => self.collect_lists(target, lists, part),
@@ -163,7 +167,10 @@ impl Transaction {
             Variable::MatchedVar
             | Variable::MatchedVarName
             | Variable::HighestSeverity
+            | Variable::MscPcreError
             | Variable::MscPcreLimitsExceeded
+            | Variable::Sessionid
+            | Variable::Userid
             | Variable::FullRequest
             | Variable::FullRequestLength => {
                 let expression = crate::expand::Expression::scalar(variable);
@@ -209,14 +216,29 @@ impl Transaction {
         let Some(at) = super::PERSISTENT.iter().position(|&known| known == variable) else {
             return;
         };
-        let Some(collection) = self.persistent.get(at) else { return };
+        let Some(opened) = self.persistent.get(at) else { return };
         let (store, values) = (&mut self.store, &mut self.scratch.values);
-        for (name, value) in collection.members.members(&[]) {
+        for member in opened.collection.members() {
+            let (name, value) = (&member.name, &member.value);
             let taken = selects(&target.select, name)
                 && !target.except.iter().any(|except| selects(except, name));
             if taken {
                 let name = store.push_temporary(name);
                 let value = store.push_temporary(value);
+                values.push(ValueRef { variable, name, value, id: None, count: false });
+            }
+        }
+    }
+
+    fn collect_env(&mut self, target: &Target) {
+        let (store, values) = (&mut self.store, &mut self.scratch.values);
+        for (name, value) in self.env.members(&[]) {
+            let taken = selects(&target.select, name)
+                && !target.except.iter().any(|except| selects(except, name));
+            if taken {
+                let name = store.push_temporary(name);
+                let value = store.push_temporary(value);
+                let variable = Variable::Env;
                 values.push(ValueRef { variable, name, value, id: None, count: false });
             }
         }

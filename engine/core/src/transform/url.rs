@@ -2,6 +2,8 @@
 
 use memchr::memchr2;
 
+use crate::unicode_map::UnicodeMap;
+
 use super::hex::{digits, fold_full_width, pair};
 
 /// `urlDecode`: `%HH` to a byte, `+` to a space; an invalid `%` stays as it is.
@@ -12,8 +14,19 @@ pub(crate) fn decode(input: &[u8], out: &mut Vec<u8>) -> bool {
 /// `urlDecodeUni`: as `urlDecode`, and `%uHHHH` to its low byte, full-width ASCII folded to ASCII
 /// (what ModSecurity does without a `SecUnicodeMapFile`). An invalid `%u` stays as it is.
 pub(crate) fn decode_uni(input: &[u8], out: &mut Vec<u8>) -> bool {
+    decode_uni_with(input, out, fold_full_width)
+}
+
+/// As [`decode_uni`], with what `map` says of `%uHHHH` first.
+pub(crate) fn decode_mapped(input: &[u8], map: &UnicodeMap, out: &mut Vec<u8>) -> bool {
+    decode_uni_with(input, out, |high, low| {
+        map.byte(u16::from_be_bytes([high, low])).unwrap_or_else(|| fold_full_width(high, low))
+    })
+}
+
+fn decode_uni_with(input: &[u8], out: &mut Vec<u8>, byte: impl Fn(u8, u8) -> u8) -> bool {
     decode_with(input, out, |escape, out| match escape {
-        [_, b'u' | b'U', tail @ ..] => percent_u(escape, tail, out),
+        [_, b'u' | b'U', tail @ ..] => percent_u(escape, tail, &byte, out),
         _ => percent(escape, out),
     })
 }
@@ -57,11 +70,16 @@ fn percent<'a>(escape: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
 }
 
 /// Decodes `%uHHHH`; `tail` is what follows the `%u`.
-fn percent_u<'a>(escape: &'a [u8], tail: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+fn percent_u<'a>(
+    escape: &'a [u8],
+    tail: &'a [u8],
+    byte: impl Fn(u8, u8) -> u8,
+    out: &mut Vec<u8>,
+) -> &'a [u8] {
     if let [a, b, c, d, after @ ..] = tail
         && let (Some(high), Some(low)) = (pair(*a, *b), pair(*c, *d))
     {
-        out.push(fold_full_width(high, low));
+        out.push(byte(high, low));
         return after;
     }
     out.extend_from_slice(escape.get(..2).unwrap_or_default());
