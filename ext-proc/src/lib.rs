@@ -1,6 +1,6 @@
 //! The WAF as an Envoy external processor (`envoy.service.ext_proc.v3.ExternalProcessor`).
 //!
-//! Envoy opens one gRPC stream per HTTP exchange and sends its parts; [`session`] mirrors Envoy's own
+//! Envoy opens one gRPC stream per HTTP exchange and sends its parts; `session` mirrors Envoy's own
 //! state machine, answers each message exactly once and of its type, and never ends a stream with OK
 //! before the verdict, since Envoy would let the request pass then, whatever its failure mode.
 //!
