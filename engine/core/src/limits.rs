@@ -58,7 +58,7 @@ pub struct Limits {
     /// and are flagged.
     pub expanded_patterns_max: usize,
     /// Bytes of a pattern with macros, once they are expanded. A longer one does not match and is
-    /// flagged; so is one whose automaton takes more than 256 times this.
+    /// flagged; so is one whose automaton takes more than 64 times this.
     pub expanded_pattern_bytes_max: usize,
     /// Look-ups (`@geoLookup`, `@rbl`) that the host is asked for in one transaction. Further ones do
     /// not match and are flagged.

@@ -196,7 +196,7 @@ fn automaton(translated: &str, bytes_max: usize) -> Result<Matcher, String> {
             meta::Config::new()
                 .utf8_empty(false)
                 .nfa_size_limit(Some(bytes_max))
-                .hybrid_cache_capacity(1 << 20),
+                .hybrid_cache_capacity(bytes_max.min(1 << 20)),
         )
         .syntax(byte_syntax())
         .build(translated)

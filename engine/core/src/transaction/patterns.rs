@@ -2,8 +2,8 @@
 
 use crate::{limits::Limits, pattern::Pattern};
 
-/// Bytes of automaton that each byte of a pattern may cost.
-const AUTOMATON_BYTES_PER_BYTE: usize = 256;
+/// Bytes of automaton that each byte of a pattern may cost, and as many again for its cache.
+const AUTOMATON_BYTES_PER_BYTE: usize = 64;
 
 #[derive(Debug)]
 struct Entry {
@@ -109,10 +109,68 @@ mod tests {
     #[test]
     fn patterns_are_bounded() {
         for (text, found) in
-            [("0123456789abcdef", true), ("0123456789abcdefg", false), ("(a{99}){99}", false)]
+            [("01234567|abcdefg", true), ("01234567|abcdefgh", false), ("(a{99}){99}", false)]
         {
             let mut patterns = ExpandedPatterns::default();
             assert_eq!(patterns.find(text.as_bytes(), &LIMITS()).is_some(), found, "{text}");
         }
+    }
+
+    /// Whatever a request makes of a pattern, compiling and searching end, without a panic.
+    #[test]
+    fn hostile_patterns_are_harmless() {
+        const PIECES: [&[u8]; 32] = [
+            b"(",
+            b")",
+            b"(?:",
+            b"(?=",
+            b"(?<!",
+            b"(?>",
+            b"[",
+            b"]",
+            b"[^",
+            b"-",
+            b"{",
+            b"}",
+            b"{2,}",
+            b"{999}",
+            b"*",
+            b"+",
+            b"++",
+            b"?",
+            b"|",
+            b"^",
+            b"$",
+            b".",
+            b"\\",
+            b"\\1",
+            b"\\b",
+            b"\\x",
+            b"(?i)",
+            b"a",
+            b"\xff",
+            b"\0",
+            b"[:alpha:]",
+            b",9}",
+        ];
+        let limits = Limits { backtrack_steps_max: 1_000, ..Limits::default() };
+        let (mut compiled, mut seed) = (0, 1_u64);
+        let mut groups = [None; 10];
+        for _ in 0..5_000 {
+            let mut text = Vec::new();
+            for _ in 0..8 {
+                seed = seed
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                let piece = usize::try_from(seed >> 59).unwrap();
+                text.extend_from_slice(PIECES[piece]);
+            }
+            let mut patterns = ExpandedPatterns::default();
+            if let Some(pattern) = patterns.find(&text, &limits) {
+                compiled += 1;
+                pattern.captures_at(b"aaaa\xff\0a-a1", 1, &mut groups);
+            }
+        }
+        assert!(compiled > 100, "{compiled}");
     }
 }
