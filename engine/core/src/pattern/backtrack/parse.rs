@@ -245,7 +245,9 @@ impl<'p> Parser<'p> {
 
     fn braces(&mut self) -> Result<Option<(u32, Option<u32>)>, String> {
         let rest = self.input.get(self.at..).unwrap_or_default();
-        let Some(length) = super::super::counted_repetition(rest) else { return Ok(None) };
+        let Some(length) = super::super::translate::counted_repetition(rest) else {
+            return Ok(None);
+        };
         let inner = rest.get(1..length - 1).unwrap_or_default();
         let number = |digits: &[u8]| {
             let text = core::str::from_utf8(digits).unwrap_or_default();
