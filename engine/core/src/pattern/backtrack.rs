@@ -515,6 +515,50 @@ mod tests {
         }
     }
 
+    /// Both matchers must find the same match of random patterns that both can do.
+    #[test]
+    fn random_patterns_come_out_the_same() {
+        const PIECES: &[&str] = &[
+            "a", "b", "ab", ".", "[ab]", "[^a]", "(a)", "(?:a|b)", "(a|ab)", "(?i:A)", "^", "$",
+            r"\b", r"\w", r"\x61", "a|", "|b",
+        ];
+        const COUNTS: &[&str] = &["", "", "", "*", "+", "?", "*?", "+?", "{2}", "{0,2}", "{1,}"];
+        let mut seed = 0x2545_F491_4F6C_DD1D_u64;
+        let mut random = |bound: usize| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            usize::try_from(seed % bound as u64).unwrap()
+        };
+        let mut compared = 0;
+        for _ in 0..3_000 {
+            let mut pcre = String::new();
+            for _ in 0..=random(5) {
+                pcre += PIECES[random(PIECES.len())];
+                // A count behind a bar or an anchor is another matter in each syntax.
+                if pcre.ends_with(['a', 'b', '.', ']', ')']) && !pcre.ends_with(r"\b") {
+                    pcre += COUNTS[random(COUNTS.len())];
+                }
+            }
+            let (Ok(automaton), Ok(backtracker)) =
+                (super::super::Pattern::new(&pcre), Backtracker::new(&pcre))
+            else {
+                continue;
+            };
+            for _ in 0..8 {
+                let text: Vec<u8> = (0..random(7)).map(|_| b"abAB \n"[random(6)]).collect();
+                let mut expected = [None; 10];
+                let matched = automaton.captures(&text, &mut expected);
+                let mut groups = [None; 10];
+                let found = backtracker.search(&text, 0, STEPS, &mut groups);
+                assert_eq!(found == Found::Yes, matched, "{pcre} on {text:?}");
+                assert_eq!(groups[0], expected[0], "{pcre} on {text:?}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 20_000, "{compared}");
+    }
+
     #[test]
     fn a_search_that_explodes_gives_up() {
         let pattern = Backtracker::new(r"(?!x)(a+)+$").unwrap();

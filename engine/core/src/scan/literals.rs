@@ -240,4 +240,60 @@ mod tests {
         check("e", None);
         check("etc/passwd", Some(&["passwd"]));
     }
+
+    /// The law of [`crate::scan`]: what matches holds one of the texts, whatever the case.
+    #[test]
+    fn whatever_matches_holds_one_of_the_texts() {
+        const PIECES: &[&str] = &[
+            "<",
+            "ab",
+            "<b",
+            "(?i:<A)",
+            "(?:<a|b>)",
+            "[<>]",
+            "[a-z]",
+            ".",
+            "(a|<ab|)",
+            "(?:<|>|a){2}",
+            "^",
+            r"\b",
+            "(?:<a|<b)?",
+            "x<",
+            "\\$",
+        ];
+        const COUNTS: &[&str] = &["", "", "*", "+", "?", "{2}", "{0,1}", "{1,3}"];
+        let mut seed = 0xD1B5_4A32_D192_ED03_u64;
+        let mut random = |bound: usize| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            usize::try_from(seed % bound as u64).unwrap()
+        };
+        let (mut filtered, mut matches) = (0, 0);
+        for _ in 0..3_000 {
+            let mut pcre = String::new();
+            for _ in 0..=random(4) {
+                let piece = PIECES[random(PIECES.len())];
+                let counted = !matches!(piece, "^" | r"\b");
+                let count = if counted { COUNTS[random(COUNTS.len())] } else { "" };
+                pcre += &format!("(?:{piece}){count}");
+                pcre += if random(6) == 0 { "|" } else { "" };
+            }
+            let pattern = crate::pattern::Pattern::new(&pcre).unwrap();
+            let Some(texts) = crate::pattern::Pattern::required_texts(&pcre) else { continue };
+            filtered += 1;
+            for _ in 0..40 {
+                let text: Vec<u8> = (0..random(9)).map(|_| b"<>aAbBx$"[random(8)]).collect();
+                if pattern.is_match(&text) {
+                    matches += 1;
+                    let lower = text.to_ascii_lowercase();
+                    let named = texts.iter().any(|part| {
+                        lower.windows(part.len().max(1)).any(|window| window == part.as_slice())
+                    });
+                    assert!(named, "{pcre} matches {text:?} without {texts:?}");
+                }
+            }
+        }
+        assert!(filtered > 500 && matches > 2_000, "{filtered} patterns, {matches} matches");
+    }
 }
