@@ -49,9 +49,24 @@ impl Fingerprint {
 
 /// The fingerprint of the injection in `input`, if it holds one.
 pub(crate) fn detect(input: &[u8]) -> Option<Fingerprint> {
-    if input.is_empty() {
-        return None;
+    if is_one_token(input) { None } else { read(input) }
+}
+
+/// Whether `input` is empty, a number without letters, or one word: most values of ordinary requests are,
+/// and one such token is never an injection.
+fn is_one_token(input: &[u8]) -> bool {
+    match input.first() {
+        None => true,
+        Some(byte) if byte.is_ascii_digit() => input.iter().all(u8::is_ascii_digit),
+        Some(byte) if byte.is_ascii_alphabetic() => {
+            input.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        }
+        Some(_) => false,
     }
+}
+
+/// Reads a value that has more than one token, in all its contexts.
+fn read(input: &[u8]) -> Option<Fingerprint> {
     let bare = || reading_as(input, Quote::None);
     let single = || memchr(b'\'', input).and_then(|_| reading_as(input, Quote::Single));
     // Only MySQL quotes text with double quotes.

@@ -13,6 +13,7 @@ mod html;
 
 use libinjectionrs::XssDetector;
 use libinjectionrs::xss::Html5Flags;
+use memchr::memchr2;
 
 use html::{Kind, Reader, State};
 
@@ -61,6 +62,11 @@ const SCRIPT_SCHEMES: &[&[u8]] = &[b"DATA", b"VIEW-SOURCE", b"JAVA", b"VBSCRIPT"
 
 /// Whether `input` runs script in any of the five places.
 pub(crate) fn detect(input: &[u8]) -> bool {
+    // Script needs a tag, or an attribute with a value.
+    memchr2(b'<', b'=', input).is_some() && read(input)
+}
+
+fn read(input: &[u8]) -> bool {
     const STARTS: [State; 5] = [
         State::Data,
         State::BeforeAttributeName,

@@ -1,6 +1,8 @@
 //! Values and the fingerprints libinjection gives them.
 
-use super::detect;
+use libinjectionrs::sqli::sqli_data::SQL_KEYWORDS;
+
+use super::{detect, is_one_token, read};
 
 #[track_caller]
 fn check(value: impl AsRef<[u8]>, fingerprint: &str) {
@@ -8,6 +10,27 @@ fn check(value: impl AsRef<[u8]>, fingerprint: &str) {
     let found = found.as_ref().map_or(&b""[..], |fingerprint| fingerprint.as_bytes());
     let shown = value.as_ref().escape_ascii();
     assert_eq!(found.escape_ascii().to_string(), fingerprint, "{shown}");
+}
+
+/// What is passed over without being read would not have been an injection.
+#[test]
+fn one_token_is_no_injection() {
+    let mut tokens = 0;
+    for keyword in SQL_KEYWORDS {
+        for word in keyword.word.split(' ') {
+            if !word.is_empty() && is_one_token(word.as_bytes()) {
+                assert!(read(word.as_bytes()).is_none(), "{word}");
+                tokens += 1;
+            }
+        }
+    }
+    assert!(tokens > 1_000, "{tokens}");
+    for number in ["0", "1", "00012", "99999999999999999999999"] {
+        assert!(is_one_token(number.as_bytes()) && read(number.as_bytes()).is_none(), "{number}");
+    }
+    for more in ["1f", "1fUNION", "a b", "a'", "_a", "1.5", "-1", "a-b", "\u{e9}"] {
+        assert!(!is_one_token(more.as_bytes()), "{more}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Values that run script somewhere, and their harmless neighbours.
 
-use super::detect;
+use super::{detect, read};
 
 #[track_caller]
 fn check(value: impl AsRef<[u8]>, runs_script: bool) {
@@ -91,6 +91,45 @@ fn harmless() {
     check("", false);
     check("hello", false);
     check("1 < 2 and 3 > 2", false);
+}
+
+/// What is passed over without being read would not have been found to run script.
+#[test]
+fn without_tag_and_value_nothing_runs() {
+    const PIECES: &[&str] = &[
+        "on",
+        "onload",
+        "style",
+        "href",
+        "javascript:",
+        "script",
+        "svg",
+        "data:",
+        "x",
+        " ",
+        "\'",
+        "\"",
+        "`",
+        ">",
+        "/",
+        "!",
+        "--",
+        "&",
+        "\0",
+        "\n",
+        "alert(1)",
+    ];
+    let mut seed = 0x1234_5678_9ABC_DEF1_u64;
+    for _ in 0..20_000 {
+        let mut value = String::new();
+        for _ in 0..8 {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            value += PIECES[usize::try_from(seed % PIECES.len() as u64).unwrap()];
+        }
+        assert!(!read(value.as_bytes()), "{value:?}");
+    }
 }
 
 /// Every input has an answer: pieces of HTML in random order, cut anywhere.
