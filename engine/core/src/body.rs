@@ -32,7 +32,7 @@ pub use multipart::{MultipartFlags, UnmatchedBoundary};
 /// The slices live as long as the call. Each method says whether there is room for more;
 /// [`Room::Full`] means that *this* one was not kept.
 pub trait BodySink {
-    /// One argument (`ARGS_POST`, `ARGS_POST_NAMES`; the last one's name is `MULTIPART_NAME`).
+    /// One argument (`ARGS_POST`, `ARGS_POST_NAMES`, `MULTIPART_NAME`).
     fn argument(&mut self, name: &[u8], value: &[u8]) -> Room;
 
     /// One uploaded file: the form's field (`FILES_NAMES`), the client's name for the file (`FILES`,

@@ -402,7 +402,7 @@ impl Transaction {
 
     /// Takes a piece of the response body.
     pub fn response_body(&mut self, chunk: &[u8]) -> BodyRoom {
-        if self.stage != Stage::ResponseBody || !self.wants_response_body() {
+        if !self.wants_response_body() {
             return BodyRoom::Full;
         }
         let max = self.control.response_body_bytes_max;

@@ -11,7 +11,7 @@ use super::{Allowed, Transaction, UNKNOWN, tx::TxCollection, values::ValueRef};
 use crate::{
     expand::Expression,
     id::{LaneId, Phase, RuleIndex},
-    operator::{Capture, Operator, leading_integer},
+    operator::{Operator, leading_integer},
     program::{
         AllowScope, Change, Ctl, Disruptive, Flow, MatchAction, Program, Rule, RuleEngine, SetVar,
         TxKey,
@@ -434,6 +434,3 @@ impl Transaction {
         }
     }
 }
-
-/// The size of [`Capture`] and of the slots for it must agree.
-const _: () = assert!(Capture::GROUPS == 10);

@@ -143,6 +143,7 @@ impl Transaction {
             flags: &mut self.flags,
             limits: &self.program.limits,
             arguments: List::ArgsGet,
+            multipart: false,
             left: self.program.limits.arguments_max,
             files_bytes: 0,
             paths: Paths::default(),
@@ -258,6 +259,7 @@ impl Transaction {
             flags: &mut self.flags,
             limits: &self.program.limits,
             arguments: List::ArgsPost,
+            multipart: processor == Processor::Multipart,
             left: self.program.limits.arguments_max,
             files_bytes: 0,
             paths,
@@ -358,6 +360,8 @@ struct Sink<'t> {
     flags: &'t mut Flags,
     limits: &'t Limits,
     arguments: List,
+    /// Whether what is added are parts of a multipart body, which have names of their own.
+    multipart: bool,
     /// Arguments that may still be added.
     left: usize,
     files_bytes: usize,
@@ -415,6 +419,13 @@ impl Sink<'_> {
         Room::Left
     }
 
+    /// `MULTIPART_NAME`. There are no more of them than parts, which the processor counts.
+    fn part_name(&mut self, name: &[u8]) {
+        if self.multipart {
+            self.add(List::MultipartNames, self.limits.multipart_parts_max, name, name);
+        }
+    }
+
     /// Adds a text or an attribute, once for all and once for each path that takes it.
     fn xml(
         &mut self,
@@ -449,6 +460,7 @@ impl BodySink for Sink<'_> {
             return Room::Full;
         };
         self.left = left;
+        self.part_name(name);
         self.store.add_pair(self.arguments, name, value);
         Room::Left
     }
@@ -457,6 +469,7 @@ impl BodySink for Sink<'_> {
         let mut digits = [0; 20];
         let size = decimal(content.len() as u64, &mut digits);
         self.files_bytes += content.len();
+        self.part_name(field);
         self.store.add_pair(List::FilesSizes, field, size);
         self.store.add_pair(List::FilesContent, field, content);
         self.file_name(field, file_name)
