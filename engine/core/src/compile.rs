@@ -29,6 +29,7 @@ use crate::{
     error::{BuildError, BuildErrors},
     id::{LaneId, Phase, RuleIndex, TxSlot},
     limits::Limits,
+    plan::{self, Cell},
     program::{Program, ScoreSlots},
     scan::{ByteSet, IndexBuilder},
     settings::{Settings, Treatment},
@@ -102,6 +103,8 @@ struct Compiler<'s> {
     lanes: Vec<Box<[Transformation]>>,
     index: IndexBuilder,
     sources: Vec<crate::program::Source>,
+    sieves: Vec<gates::SieveDraft>,
+    cells: Vec<Cell>,
     xpaths: Vec<XPath>,
     errors: Vec<BuildError>,
     warnings: Vec<String>,
@@ -125,6 +128,8 @@ impl<'s> Compiler<'s> {
             lanes: vec![Box::default()],
             index: IndexBuilder::default(),
             sources: Vec::new(),
+            sieves: Vec::new(),
+            cells: Vec::new(),
             xpaths: Vec::new(),
             errors: Vec::new(),
             warnings: Vec::new(),
@@ -347,7 +352,7 @@ impl<'s> Compiler<'s> {
         let scores = self.score_slots();
         let captures =
             core::array::from_fn(|group| self.slot(&group.to_string()).unwrap_or(TxSlot(u16::MAX)));
-        let rules = self.lower_rules();
+        let mut rules = self.lower_rules();
         let mut phases: [Vec<RuleIndex>; 5] = Default::default();
         let mut markers = vec![[0; 5]; self.markers.len()];
         let mut next_marker = 0;
@@ -370,9 +375,11 @@ impl<'s> Compiler<'s> {
             return Err(BuildErrors::new(self.errors));
         }
         self.placebo(&rules, &phases, &markers);
+        let sieves = self.build_sieves(&mut rules);
         let mut tx_index: Vec<(Box<str>, TxSlot)> =
             self.tx_slots.into_iter().map(|(name, slot)| (name.into(), slot)).collect();
         tx_index.sort_unstable();
+        let triggers: Vec<ByteSet> = self.lanes.iter().map(|lane| triggers(lane)).collect();
         let [_, body, response_headers, response_body, _] = &phases;
         Ok(Program {
             request_body_rules: !body.is_empty(),
@@ -380,10 +387,13 @@ impl<'s> Compiler<'s> {
             response_body_rules: lower::looks_at_response_body(&rules),
             settings: self.settings,
             limits: self.limits,
+            plans: plan::plans(&rules, &phases, &triggers),
             rules,
             phases,
             markers,
-            triggers: self.lanes.iter().map(|lane| triggers(lane)).collect(),
+            triggers,
+            sieves,
+            cells: self.cells,
             lanes: self.lanes,
             index: self.index.build(),
             sources: self.sources,

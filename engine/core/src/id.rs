@@ -82,6 +82,34 @@ impl RuleSet {
     pub(crate) fn clear(&mut self) {
         self.words.fill(0);
     }
+
+    /// The bits, 64 rules to a word.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// The rule that follows the next `count` of them behind `rule`.
+    pub(crate) fn after(&self, rule: RuleIndex, count: u32) -> usize {
+        let mut at = rule.get() + 1;
+        for _ in 0..count {
+            match next_bit(&self.words, at) {
+                Some(bit) => at = bit + 1,
+                None => return usize::MAX,
+            }
+        }
+        at
+    }
+}
+
+/// The first bit that is set, from `at` on.
+pub(crate) fn next_bit(words: &[u64], at: usize) -> Option<usize> {
+    let mut word = at / 64;
+    let mut bits = words.get(word)? & (u64::MAX << (at % 64));
+    while bits == 0 {
+        word += 1;
+        bits = *words.get(word)?;
+    }
+    Some(word * 64 + bits.trailing_zeros() as usize)
 }
 
 /// The five phases of a transaction (ModSecurity reference manual, "Processing Phases").

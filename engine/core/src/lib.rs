@@ -33,6 +33,7 @@ mod limits;
 mod lookup;
 mod operator;
 mod pattern;
+mod plan;
 mod program;
 mod reference;
 mod scan;

@@ -21,6 +21,8 @@ use regex_automata::{
     },
 };
 
+use regex_syntax::{ParserBuilder, hir::Hir};
+
 use backtrack::{Backtracker, Found};
 use translate::{Refusal, translate};
 
@@ -89,7 +91,14 @@ impl Pattern {
 
     /// The texts of which every match of a pattern must hold one, see [`crate::scan`].
     pub(crate) fn required_texts(pcre: &str) -> Option<Vec<Vec<u8>>> {
-        crate::scan::required(&translate(pcre).ok()?)
+        crate::scan::required(&Self::syntax_tree(pcre)?)
+    }
+
+    /// The pattern as a tree, when an automaton can match it.
+    pub(crate) fn syntax_tree(pcre: &str) -> Option<Hir> {
+        let mut parser =
+            ParserBuilder::new().unicode(false).utf8(false).dot_matches_new_line(true).build();
+        parser.parse(&translate(pcre).ok()?).ok()
     }
 
     /// Sets the limit of steps, for patterns that need one.

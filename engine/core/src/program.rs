@@ -9,7 +9,8 @@ use crate::{
     limits::Limits,
     operator::{Capture, Comparison, Operator},
     pattern::Pattern,
-    scan::{ByteSet, Index, PatternId},
+    plan::{Cell, PhasePlan},
+    scan::{ByteSet, Index, sieve::Sieve},
     settings::Settings,
     transform::Transformation,
     variable::Variable,
@@ -31,8 +32,14 @@ pub struct Program {
     pub(crate) lanes: Vec<Box<[Transformation]>>,
     /// For each lane, the bytes without which it changes nothing but case.
     pub(crate) triggers: Vec<ByteSet>,
-    /// Tells which rules may match.
+    /// Tells which rules may match, by the texts they need.
     pub(crate) index: Index,
+    /// Tell which of the other rules match.
+    pub(crate) sieves: Vec<Sieve>,
+    /// What gates are asked about.
+    pub(crate) cells: Vec<Cell>,
+    /// What is looked at before the rules of each phase.
+    pub(crate) plans: [PhasePlan; 5],
     /// What gates look at.
     pub(crate) sources: Vec<Source>,
     /// Names of the members of `TX` that have a slot, in lower case.
@@ -99,8 +106,10 @@ pub(crate) enum Gate {
     /// Nothing is known: the rule runs.
     #[default]
     Open,
-    /// One of the sources must name the pattern.
-    Scan { pattern: PatternId, sources: Box<[SourceId]> },
+    /// One of the sources must hold a text that the rule needs.
+    Texts { sources: Box<[SourceId]>, cells: Box<[CellId]> },
+    /// The sieve must name the pattern of this number in one of the cells.
+    Sieve { pattern: u8, cells: Box<[CellId]> },
     /// A number in `TX` must compare so, or not so.
     Number { slot: TxSlot, comparison: Comparison, number: i64, negated: bool },
     /// The number of such members, 0 or 1, must compare so, or not so.
@@ -110,6 +119,10 @@ pub(crate) enum Gate {
 /// Position of a source in [`Program`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SourceId(pub(crate) u16);
+
+/// Position of a cell in [`Program`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CellId(pub(crate) u32);
 
 /// Values that gates look at together: those of a variable, or of some of its members.
 #[derive(Clone, Debug)]
@@ -294,6 +307,12 @@ impl Program {
         self.phases.iter().map(Vec::len).sum()
     }
 
+    /// Where evaluation of a phase goes on behind a marker: rules from this index on.
+    pub(crate) fn behind_marker(&self, marker: u32, phase: Phase) -> Option<usize> {
+        let position = *self.markers.get(marker as usize)?.get(phase.index())? as usize;
+        self.phases.get(phase.index())?.get(position).map(|rule| rule.get())
+    }
+
     /// The slot of a member of `TX` whose name, in lower case, came up at run time.
     pub(crate) fn slot_of(&self, name: &[u8]) -> Option<TxSlot> {
         let found = self.tx_index.binary_search_by(|(known, _)| known.as_bytes().cmp(name)).ok()?;
@@ -307,6 +326,7 @@ impl Program {
         for rule in &mut self.rules {
             rule.gate = Gate::Open;
         }
+        self.plans = crate::plan::plans(&self.rules, &self.phases, &self.triggers);
         self
     }
 

@@ -12,101 +12,91 @@
 //! It is the wrong tool for rules whose operator is negated, that look at what rules have set, or that
 //! count: those have no gate and always run.
 //!
+//! Patterns without such a text are matched together by a [`sieve`].
+//!
 //! Values are scanned as they are. A rule that transforms them sees other bytes, so the transformed value
 //! is scanned too, but only where it differs: [`Transformation::triggers`] tells from a value's bytes
 //! that a chain of transformations cannot change it. Case is no difference here, since the automaton
 //! ignores it.
 
 mod literals;
+pub(crate) mod sieve;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use aho_corasick::{Anchored, MatchKind, automaton::Automaton as _, dfa::DFA};
+
+use crate::id::RuleIndex;
 
 pub(crate) use literals::{required, window};
 
-/// Patterns that can be told apart. Further rules have no gate.
-const PATTERNS_MAX: usize = 4_096;
-
-/// The texts of all patterns, and which patterns each of them names.
+/// The texts of all rules, and which rules each of them names.
 #[derive(Debug)]
 pub(crate) struct Index {
-    automaton: Option<AhoCorasick>,
-    /// For each text, the patterns that need it.
+    automaton: Option<DFA>,
+    /// For each text, the rules that need it.
     postings: Vec<Box<[u16]>>,
-    patterns: usize,
 }
 
-/// Collects the texts of patterns.
+/// Collects the texts of rules.
 #[derive(Debug, Default)]
 pub(crate) struct IndexBuilder {
     texts: std::collections::BTreeMap<Vec<u8>, Vec<u16>>,
-    patterns: usize,
 }
 
 impl IndexBuilder {
-    /// Adds a pattern that needs one of `texts`. `None` when no more fit.
-    pub(crate) fn add(&mut self, texts: &[Vec<u8>]) -> Option<PatternId> {
-        if self.patterns >= PATTERNS_MAX || texts.is_empty() {
-            return None;
+    /// Adds a rule that needs one of `texts`. Says whether it could.
+    pub(crate) fn add(&mut self, rule: RuleIndex, texts: &[Vec<u8>]) -> bool {
+        let Ok(rule) = u16::try_from(rule.get()) else { return false };
+        if texts.is_empty() || texts.iter().any(Vec::is_empty) {
+            return false;
         }
-        let pattern = u16::try_from(self.patterns).ok()?;
-        self.patterns += 1;
         for text in texts {
             let postings = self.texts.entry(text.to_ascii_lowercase()).or_default();
-            if postings.last() != Some(&pattern) {
-                postings.push(pattern);
+            if postings.last() != Some(&rule) {
+                postings.push(rule);
             }
         }
-        Some(PatternId(pattern))
+        true
     }
 
-    /// Compiles the automaton. Without one (no texts, or too many), every pattern is always named.
+    /// Compiles the automaton. Without one (no texts, or too many), every rule is always named.
     pub(crate) fn build(self) -> Index {
-        let automaton = AhoCorasick::builder()
-            .kind(Some(AhoCorasickKind::DFA))
+        let automaton = DFA::builder()
             .match_kind(MatchKind::Standard)
+            .prefilter(false)
             .ascii_case_insensitive(true)
             .build(self.texts.keys())
             .ok()
             .filter(|_| !self.texts.is_empty());
         let postings = self.texts.into_values().map(Vec::into_boxed_slice).collect();
-        Index { automaton, postings, patterns: self.patterns }
-    }
-}
-
-/// A pattern known to the index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PatternId(u16);
-
-impl PatternId {
-    /// Whether a set names the pattern.
-    pub(crate) fn is_in(self, set: &[u64]) -> bool {
-        // A set that is too short was not computed: unsure, so the rule runs.
-        set.get(usize::from(self.0 / 64)).is_none_or(|word| word & (1 << (self.0 % 64)) != 0)
+        Index { automaton, postings }
     }
 }
 
 impl Index {
-    /// Words of a set of patterns.
-    pub(crate) const fn words(&self) -> usize {
-        self.patterns.div_ceil(64)
-    }
-
-    /// Adds to `set` the patterns that may match in `value`.
+    /// Adds to `set`, bits over rules, those that may match in `value`.
     pub(crate) fn scan(&self, value: &[u8], set: &mut [u64]) {
         let Some(automaton) = &self.automaton else {
             set.fill(u64::MAX);
             return;
         };
-        let Ok(found) = automaton.try_find_overlapping_iter(value) else {
+        let Ok(mut state) = automaton.start_state(Anchored::No) else {
             set.fill(u64::MAX);
             return;
         };
-        for found in found {
-            let patterns = self.postings.get(found.pattern().as_usize());
-            for &pattern in patterns.map_or(&[][..], |patterns| patterns) {
-                if let Some(word) = set.get_mut(usize::from(pattern / 64)) {
-                    *word |= 1 << (pattern % 64);
+        for &byte in value {
+            state = automaton.next_state(Anchored::No, state, byte);
+            if automaton.is_special(state) && automaton.is_match(state) {
+                for text in 0..automaton.match_len(state) {
+                    self.name(automaton.match_pattern(state, text).as_usize(), set);
                 }
+            }
+        }
+    }
+
+    fn name(&self, text: usize, set: &mut [u64]) {
+        for &rule in self.postings.get(text).map_or(&[][..], |rules| rules) {
+            if let Some(word) = set.get_mut(usize::from(rule / 64)) {
+                *word |= 1 << (rule % 64);
             }
         }
     }
@@ -202,12 +192,18 @@ mod tests {
     #[test]
     fn the_index_names_what_may_match() {
         let mut builder = IndexBuilder::default();
-        let union = builder.add(&[b"Union".to_vec(), b"select".to_vec()]).unwrap();
-        let script = builder.add(&[b"<script".to_vec()]).unwrap();
+        assert!(builder.add(RuleIndex(3), &[b"Union".to_vec(), b"select".to_vec()]));
+        assert!(builder.add(RuleIndex(70), &[b"<script".to_vec()]));
+        assert!(!builder.add(RuleIndex(1 << 16), &[b"a".to_vec()]), "too many rules");
+        assert!(!builder.add(RuleIndex(4), &[]) && !builder.add(RuleIndex(4), &[Vec::new()]));
         let index = builder.build();
-        let mut set = vec![0; index.words()];
+        let mut set = [0; 2];
         index.scan(b"a UNION b", &mut set);
-        assert!(union.is_in(&set) && !script.is_in(&set));
-        assert!(script.is_in(&[]), "what was not computed is unsure");
+        assert_eq!(set, [1 << 3, 0]);
+        index.scan(b"<SCRIPT", &mut set);
+        assert_eq!(set, [1 << 3, 1 << 6]);
+        let mut set = [0; 2];
+        IndexBuilder::default().build().scan(b"", &mut set);
+        assert_eq!(set, [u64::MAX; 2], "what was not computed is unsure");
     }
 }

@@ -260,6 +260,16 @@ impl Transformation {
 }
 
 impl Transformation {
+    /// Whether it can change the case of letters where it changes nothing else.
+    pub(crate) const fn changes_case(self) -> bool {
+        self.lowers() || matches!(self, Self::Uppercase)
+    }
+
+    /// Whether letters are in lower case behind it.
+    pub(crate) const fn lowers(self) -> bool {
+        matches!(self, Self::CmdLine | Self::Lowercase)
+    }
+
     /// The bytes without which the transformation changes nothing but the case of letters.
     ///
     /// The law: when no byte of a value, nor the other case of one, is in the set, then the result equals

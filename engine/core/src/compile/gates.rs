@@ -2,36 +2,129 @@
 //!
 //! See [`crate::scan`] for the law. A gate is a matter of speed alone: a rule without one is run.
 
-use super::Compiler;
+use regex_syntax::hir::Hir;
+
+use super::{Compiler, operators::Needs};
 use crate::{
-    id::LaneId,
+    id::{LaneId, Phase, RuleIndex},
     operator::{Operator, leading_integer},
-    program::{Gate, Select, Source, SourceId, Target},
+    plan::Cell,
+    program::{CellId, Gate, Rule, Select, Source, SourceId, Target},
+    scan::sieve::{self, Sieve},
     transaction::is_stable,
+    transform::Transformation,
     variable::Variable,
 };
 
+/// A rule for which a gate is looked for.
+pub(super) struct Gated<'r> {
+    pub(super) index: RuleIndex,
+    pub(super) phase: Phase,
+    pub(super) targets: &'r [Target],
+    pub(super) operator: &'r Operator,
+    pub(super) negated: bool,
+    pub(super) multi_match: bool,
+    pub(super) lane: LaneId,
+    pub(super) tags: &'r [Box<str>],
+}
+
+/// Patterns that are to be one sieve.
+#[derive(Debug)]
+pub(super) struct SieveDraft {
+    phase: Phase,
+    /// Rules with the same tag for their paranoia level are evaluated together, or not at all.
+    level: Box<str>,
+    patterns: Vec<Hir>,
+}
+
+/// The tags by which CRS says at which paranoia level a rule is evaluated.
+const LEVEL_TAGS: &str = "paranoia-level/";
+
 impl Compiler<'_> {
-    /// The gate of a rule with these targets. `texts` are those of which a matching value holds one.
-    pub(super) fn gate(
-        &mut self,
-        targets: &[Target],
-        operator: &Operator,
-        negated: bool,
-        lane: LaneId,
-        texts: Option<&[Vec<u8>]>,
-    ) -> Gate {
-        if let Some(gate) = number_gate(targets, operator, negated, lane) {
+    /// The gate of a rule.
+    pub(super) fn gate(&mut self, rule: &Gated<'_>, needs: Needs) -> Gate {
+        if let Some(gate) = number_gate(rule.targets, rule.operator, rule.negated, rule.lane) {
             return gate;
         }
-        // A rule with a negated operator matches where its texts are missing.
+        // A rule with a negated operator matches where what it needs is missing.
         let gateable = |target: &Target| !target.count && is_stable(target.variable);
-        let Some(texts) = texts.filter(|_| !negated && targets.iter().all(gateable)) else {
+        if rule.negated || !rule.targets.iter().all(gateable) {
             return Gate::Open;
-        };
-        let Some(pattern) = self.index.add(texts) else { return Gate::Open };
-        let sources = targets.iter().map(|target| self.source_id(target)).collect();
-        Gate::Scan { pattern, sources }
+        }
+        match needs {
+            Needs::Nothing => Gate::Open,
+            Needs::OneOf(texts) if self.index.add(rule.index, &texts) => {
+                let sources = rule.targets.iter().map(|target| self.source_id(target)).collect();
+                Gate::Texts { sources, cells: self.cells_of(rule, None) }
+            }
+            Needs::OneOf(_) => Gate::Open,
+            Needs::Pattern(pattern) => self.sieve_gate(rule, &pattern).unwrap_or_default(),
+        }
+    }
+
+    fn sieve_gate(&mut self, rule: &Gated<'_>, pattern: &Hir) -> Option<Gate> {
+        let chain = self.lanes.get(rule.lane.get())?;
+        let raises = chain.contains(&Transformation::Uppercase);
+        // Each stage of a chain is looked at by `multiMatch`, and only the last is sieved.
+        if raises || (rule.multi_match && rule.lane != LaneId::NONE) {
+            return None;
+        }
+        let lowered = chain.iter().any(|transformation| transformation.lowers());
+        let pattern = sieve::sieveable(pattern, lowered)?;
+        let sieve = self.sieve(rule);
+        let patterns = &mut self.sieves.get_mut(sieve)?.patterns;
+        let number = u8::try_from(patterns.len()).ok()?;
+        patterns.push(pattern);
+        let sieve = u16::try_from(sieve).ok()?;
+        Some(Gate::Sieve { pattern: number, cells: self.cells_of(rule, Some(sieve)) })
+    }
+
+    fn cells_of(&mut self, rule: &Gated<'_>, sieve: Option<u16>) -> Box<[CellId]> {
+        let cells = rule.targets.iter().map(|target| {
+            let source = self.source_id(target);
+            self.cell_id(Cell { sieve, source, lane: rule.lane })
+        });
+        cells.collect()
+    }
+
+    /// The sieve that takes the rule's pattern.
+    fn sieve(&mut self, rule: &Gated<'_>) -> usize {
+        let tag = rule.tags.iter().find(|tag| tag.starts_with(LEVEL_TAGS));
+        let level = tag.map_or("", |tag| tag);
+        let known = self.sieves.iter().position(|sieve| {
+            sieve.phase == rule.phase
+                && *sieve.level == *level
+                && sieve.patterns.len() < sieve::PATTERNS_MAX
+        });
+        known.unwrap_or_else(|| {
+            let (phase, level) = (rule.phase, level.into());
+            self.sieves.push(SieveDraft { phase, level, patterns: Vec::new() });
+            self.sieves.len() - 1
+        })
+    }
+
+    fn cell_id(&mut self, cell: Cell) -> CellId {
+        let known = self.cells.iter().position(|&known| known == cell);
+        let position = known.unwrap_or_else(|| {
+            self.cells.push(cell);
+            self.cells.len() - 1
+        });
+        CellId(u32::try_from(position).unwrap_or(u32::MAX))
+    }
+
+    /// Compiles the sieves. A rule whose sieve would be too large has no gate.
+    pub(super) fn build_sieves(&mut self, rules: &mut [Rule]) -> Vec<Sieve> {
+        let drafts = core::mem::take(&mut self.sieves);
+        let built: Vec<_> = drafts.iter().map(|draft| Sieve::new(&draft.patterns)).collect();
+        if built.iter().all(Option::is_some) {
+            return built.into_iter().flatten().collect();
+        }
+        for rule in rules {
+            if matches!(rule.gate, Gate::Sieve { .. }) {
+                rule.gate = Gate::Open;
+            }
+        }
+        Vec::new()
     }
 
     fn source_id(&mut self, target: &Target) -> SourceId {

@@ -1,8 +1,8 @@
 //! Pass 4: each gathered rule → plain data.
 
-use super::{Compiler, Draft};
+use super::{Compiler, Draft, gates::Gated, operators::Needs};
 use crate::{
-    id::{Phase, RuleId},
+    id::{Phase, RuleId, RuleIndex},
     program::{Gate, Rule},
     variable::Variable,
 };
@@ -18,7 +18,7 @@ impl Compiler<'_> {
     fn lower_rule(&mut self, index: usize) -> Option<Rule> {
         let draft = self.drafts.get_mut(index)?;
         let is_starter = draft.starter == index;
-        let (id, phase, span) = (draft.id, draft.phase, draft.span);
+        let (id, phase, span, removed) = (draft.id, draft.phase, draft.span, draft.removed);
         let written = core::mem::take(&mut draft.targets);
         let operator = draft.operator.take();
         let defaults = core::mem::take(&mut draft.defaults);
@@ -28,18 +28,28 @@ impl Compiler<'_> {
         let lowered = self.lower_actions(&defaults, &own, !is_starter);
         let targets = self.lower_targets(&written);
         let negated = operator.as_ref().is_some_and(|operator| operator.negated);
-        let (operator, texts) = match operator {
+        let (operator, needs) = match operator {
             Some(operator) => {
-                let (operator, texts) = self.lower_operator(&operator);
-                (Some(operator), texts)
+                let (operator, needs) = self.lower_operator(&operator);
+                (Some(operator), needs)
             }
-            None => (None, None),
+            None => (None, Needs::Nothing),
         };
         let lane = self.lane(&lowered.transformations);
         let gate = match &operator {
-            Some(operator) if is_starter => {
-                self.gate(&targets, operator, negated, lane, texts.as_deref())
-            }
+            Some(operator) if is_starter && !removed => self.gate(
+                &Gated {
+                    index: RuleIndex::from_usize(index),
+                    phase,
+                    targets: &targets,
+                    operator,
+                    negated,
+                    multi_match: lowered.multi_match,
+                    lane,
+                    tags: &lowered.meta.tags,
+                },
+                needs,
+            ),
             _ => Gate::Open,
         };
         let mut meta = lowered.meta;

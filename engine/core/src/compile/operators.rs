@@ -1,6 +1,7 @@
 //! Operators: name and argument → compiled operator.
 
 use aho_corasick::AhoCorasick;
+use regex_syntax::hir::Hir;
 use seclang::{Operator as Written, SourceId};
 
 use super::Compiler;
@@ -15,23 +16,34 @@ use crate::{
 /// Texts that are looked for.
 pub(super) type Texts = Vec<Vec<u8>>;
 
+/// What must be so for an operator to match a value.
+#[derive(Debug)]
+pub(super) enum Needs {
+    /// Nothing is known.
+    Nothing,
+    /// The value holds one of these texts, in one case or another.
+    OneOf(Texts),
+    /// The value matches this pattern.
+    Pattern(Hir),
+}
+
 /// The engine cannot know when rules are loaded whether the host will answer.
 const NEEDS_LOOKUP: &str =
     "asks the host; it does not match where the host has no answer, and by default it has none";
 
 impl Compiler<'_> {
-    /// Lowers an operator, with the texts of which a matching value must hold one, if there are such. An
-    /// error is reported and gives an operator that never matches.
-    pub(super) fn lower_operator(&mut self, written: &Written) -> (Operator, Option<Texts>) {
+    /// Lowers an operator, with what must be so for it to match. An error is reported and gives an
+    /// operator that never matches.
+    pub(super) fn lower_operator(&mut self, written: &Written) -> (Operator, Needs) {
         self.operator(written).unwrap_or_else(|message| {
             let argument_wrong = !written.argument.text.is_empty();
             let span = if argument_wrong { written.argument.span } else { written.name.span };
             self.error(span, &message);
-            (Operator::NoMatch, None)
+            (Operator::NoMatch, Needs::Nothing)
         })
     }
 
-    fn operator(&mut self, written: &Written) -> Result<(Operator, Option<Texts>), String> {
+    fn operator(&mut self, written: &Written) -> Result<(Operator, Needs), String> {
         let argument = written.argument.text.as_str();
         let source = written.span.source;
         let lower = written.name.text.to_ascii_lowercase();
@@ -44,13 +56,9 @@ impl Compiler<'_> {
                 );
                 Operator::Deferred(Deferred::Rx(self.parameter(argument)?, lower == "rxglobal"))
             }
-            "rx" => {
-                let texts = Pattern::required_texts(argument);
-                return Ok((Operator::Rx(self.rx(written, argument)?), texts));
-            }
+            "rx" => return Ok((Operator::Rx(self.rx(written, argument)?), needs(argument))),
             "rxglobal" => {
-                let texts = Pattern::required_texts(argument);
-                return Ok((Operator::RxGlobal(self.rx(written, argument)?), texts));
+                return Ok((Operator::RxGlobal(self.rx(written, argument)?), needs(argument)));
             }
             "pm" => return phrases(&words(argument)?),
             "pmf" | "pmfromfile" => return phrases(&self.phrases_from_files(argument, source)?),
@@ -84,7 +92,7 @@ impl Compiler<'_> {
             "nomatch" => Operator::NoMatch,
             _ => return Err(unknown(&written.name.text)),
         };
-        Ok((operator, None))
+        Ok((operator, Needs::Nothing))
     }
 
     fn rx(&mut self, written: &Written, argument: &str) -> Result<Pattern, String> {
@@ -153,6 +161,14 @@ fn has_macro(pattern: &str) -> bool {
     macros.any(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()) && rest.contains('}'))
 }
 
+fn needs(pattern: &str) -> Needs {
+    match (Pattern::required_texts(pattern), Pattern::syntax_tree(pattern)) {
+        (Some(texts), _) => Needs::OneOf(texts),
+        (None, Some(tree)) => Needs::Pattern(tree),
+        (None, None) => Needs::Nothing,
+    }
+}
+
 fn pattern(argument: &str) -> Result<Pattern, String> {
     if has_macro(argument) {
         return Err("macros are supported in the patterns of @rx and @rxGlobal only".to_owned());
@@ -169,7 +185,7 @@ fn data_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// `@pm`: a value that matches holds one of the phrases, so it holds a part of one.
-fn phrases(list: &[Vec<u8>]) -> Result<(Operator, Option<Texts>), String> {
+fn phrases(list: &[Vec<u8>]) -> Result<(Operator, Needs), String> {
     if list.is_empty() {
         return Err("there is no phrase to look for".to_owned());
     }
@@ -178,7 +194,7 @@ fn phrases(list: &[Vec<u8>]) -> Result<(Operator, Option<Texts>), String> {
         .build(list)
         .map_err(|error| format!("the phrases do not compile: {error}"))?;
     let texts = list.iter().map(|phrase| scan::window(&phrase.to_ascii_lowercase()).to_vec());
-    Ok((Operator::Pm(automaton), Some(texts.collect())))
+    Ok((Operator::Pm(automaton), Needs::OneOf(texts.collect())))
 }
 
 /// The phrases of `@pm`: separated by white space, with `|41 42|` for bytes in hexadecimal.

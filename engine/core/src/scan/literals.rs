@@ -5,10 +5,7 @@
 //! sequence multiplies the exact sets of neighbours as long as they stay small, and then takes the best
 //! of what it has: one set that must be there is enough.
 
-use regex_syntax::{
-    ParserBuilder,
-    hir::{Class, Hir, HirKind},
-};
+use regex_syntax::hir::{Class, Hir, HirKind};
 
 /// Strings an exact set may have.
 const EXACT_MAX: usize = 128;
@@ -39,13 +36,8 @@ struct Piece {
 
 /// The texts of which every match of the pattern must hold at least one, in lower case and without regard
 /// to case. `None` when there is no such set, or none that would tell anything.
-///
-/// `pattern` is in the syntax of `regex-syntax`, byte mode.
-pub(crate) fn required(pattern: &str) -> Option<Strings> {
-    let mut parser =
-        ParserBuilder::new().unicode(false).utf8(false).dot_matches_new_line(true).build();
-    let hir = parser.parse(pattern).ok()?;
-    let piece = piece(&hir);
+pub(crate) fn required(pattern: &Hir) -> Option<Strings> {
+    let piece = piece(pattern);
     let best = better(piece.needed, piece.exact)?;
     let mut texts: Strings = best.iter().map(|text| window(text).to_vec()).collect();
     texts.sort_unstable();
@@ -215,7 +207,8 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, expected: Option<&[&str]>) {
-        let texts = required(pattern).map(|texts| {
+        let tree = crate::pattern::Pattern::syntax_tree(pattern).unwrap();
+        let texts = required(&tree).map(|texts| {
             texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect::<Vec<_>>()
         });
         let expected =

@@ -16,6 +16,7 @@ use crate::{
         AllowScope, Change, Ctl, Disruptive, Flow, MatchAction, Program, Rule, RuleEngine, SetVar,
         TxKey,
     },
+    scan::ByteSet,
     store::{Slice, ValueId},
     transform::Transformation,
     variable::Variable,
@@ -29,22 +30,23 @@ impl Transaction {
             return;
         }
         let program = Arc::clone(&self.program);
-        let rules = program.phases.get(phase.index()).map_or(&[][..], Vec::as_slice);
+        let Some(plan) = program.plans.get(phase.index()) else { return };
+        self.name_candidates(&program, plan);
         let mut at = 0;
-        while let Some(&rule) = rules.get(at) {
-            at += 1;
-            if self.removed_rules.contains(rule) || self.cannot_match(&program, rule, phase) {
+        while let Some(next) = self.scans.next_candidate(at) {
+            let rule = RuleIndex::from_usize(next);
+            at = next + 1;
+            if self.removed_rules.contains(rule) || !self.may_match(&program, rule) {
                 continue;
             }
             match self.run_chain(&program, rule) {
                 Flow::Next => {}
-                Flow::Skip(count) => at = at.saturating_add(count as usize),
+                Flow::Skip(count) => at = plan.rules.after(rule, count),
                 Flow::SkipAfter(marker) => {
-                    let marker = program.markers.get(marker as usize);
-                    let position = marker.and_then(|positions| positions.get(phase.index()));
                     // A marker that lies before the rule ends the phase, as in ModSecurity: going
                     // back would never end.
-                    at = position.map_or(rules.len(), |&position| position as usize).max(at);
+                    let behind = program.behind_marker(marker, phase);
+                    at = behind.filter(|&behind| behind >= at).unwrap_or(usize::MAX);
                 }
                 Flow::SkipPhase => break,
             }
@@ -118,6 +120,9 @@ impl Transaction {
         let mut matched = false;
         for value in &values {
             if !self.removed_targets.is_empty() && self.target_removed(program, index, value) {
+                continue;
+            }
+            if !self.value_may_match(program, index, rule, value) {
                 continue;
             }
             matched |= self.run_value(program, index, rule, operator, &parameter, value);
@@ -214,14 +219,15 @@ impl Transaction {
             return value.value;
         }
         let Some(ValueId(id)) = value.id else {
-            return self.transform(program, lane, value.value, false);
+            return self.transform(program, lane, value.value, ByteSet::ALL, false);
         };
         let cell = id as usize;
         let cached = self.transformed.get(lane.get()).and_then(|cells| cells.get(cell));
         if let Some(&slice) = cached.filter(|&&slice| slice != UNKNOWN) {
             return slice;
         }
-        let slice = self.transform(program, lane, value.value, true);
+        let bytes = self.known_bytes(ValueId(id));
+        let slice = self.transform(program, lane, value.value, bytes, true);
         if let Some(cells) = self.transformed.get_mut(lane.get()) {
             if cells.len() <= cell {
                 cells.resize(cell + 1, UNKNOWN);
@@ -233,12 +239,29 @@ impl Transaction {
         slice
     }
 
-    /// Runs a chain of transformations. A value that nothing changes is not copied.
-    fn transform(&mut self, program: &Program, lane: LaneId, value: Slice, keep: bool) -> Slice {
+    /// Runs a chain of transformations. A value that nothing changes is not copied, and what cannot
+    /// change a value with these bytes (in one case or the other) is not run.
+    fn transform(
+        &mut self,
+        program: &Program,
+        lane: LaneId,
+        value: Slice,
+        mut bytes: ByteSet,
+        keep: bool,
+    ) -> Slice {
         let chain = program.lanes.get(lane.get()).map_or(&[][..], |chain| chain);
         let mut changed = false;
-        for transformation in chain {
-            changed |= self.transform_step(program, *transformation, value, changed);
+        for &transformation in chain {
+            let triggered = bytes.intersects(transformation.triggers());
+            if !triggered && !transformation.changes_case() {
+                continue;
+            }
+            if self.transform_step(program, transformation, value, changed) {
+                changed = true;
+                if triggered {
+                    bytes = ByteSet::ALL;
+                }
+            }
         }
         if !changed {
             return value;

@@ -403,7 +403,21 @@ fn without_a_trigger_only_case_changes() {
                 (0..length).map(|_| harmless[random() as usize % harmless.len()]).collect();
             if transformation.apply(&value, &mut out) {
                 assert!(out.eq_ignore_ascii_case(&value), "{name}: {value:?} -> {out:?}");
+                assert!(transformation.changes_case(), "{name}: {value:?} -> {out:?}");
             }
+        }
+    }
+}
+
+/// [`Transformation::lowers`]: there are no letters in upper case behind it.
+#[test]
+fn what_lowers_leaves_lower_case() {
+    let value: Vec<u8> = (0..=u8::MAX).collect();
+    let mut out = Vec::new();
+    for &(name, transformation) in TABLE {
+        if transformation.lowers() {
+            assert!(transformation.apply(&value, &mut out), "{name}");
+            assert!(!out.iter().any(u8::is_ascii_uppercase), "{name}");
         }
     }
 }

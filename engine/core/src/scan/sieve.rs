@@ -1,0 +1,595 @@
+//! Which of many patterns match somewhere in a value, told in one pass over its bytes.
+//!
+//! For patterns of which no literal text is required. They are one automaton together, made
+//! deterministic while values are scanned: the first bytes of a kind cost microseconds, all later ones a
+//! look into a table. The answer is exact, not a guess.
+//!
+//! What a hostile value can cost is bounded twice. Steps that are not in the table yet are paid from
+//! [`Fuel`]; when it is used up, the scan gives up and names every pattern. The table is emptied when it
+//! has grown to [`TABLE_BYTES_MAX`].
+//!
+//! A search can begin at each byte, so the threads that begin there are the same everywhere: what they
+//! become is computed once, when rules are loaded, and a state holds only those that began before.
+//!
+//! Assertions are decided when the byte behind them is known, as in the determinisation that Rust's
+//! `regex-automata` documents; lines (`(?m)^`) are left out.
+
+use core::fmt;
+use std::{collections::HashMap, sync::Arc};
+
+use regex_automata::{
+    nfa::thompson::{Compiler, Config, NFA, State, WhichCaptures},
+    util::{look::Look, pool::Pool, primitives::StateID},
+};
+use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, HirKind, Repetition};
+
+/// Patterns of one sieve: one bit each, and one bit is left to the caller.
+pub(crate) const PATTERNS_MAX: usize = 63;
+
+/// Names every pattern: the scan gave up.
+pub(crate) const ALL: u64 = u64::MAX;
+
+/// Bytes that the automaton of one sieve may take before it is made deterministic.
+const NFA_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes of the table of one worker.
+const TABLE_BYTES_MAX: usize = 4 << 20;
+
+/// Says in the table that a step has not been computed.
+const UNKNOWN: u32 = u32::MAX;
+
+/// Says in the table that the next state has matches.
+const HIT: u32 = 1 << 31;
+
+/// Steps that may still be computed for one transaction.
+#[derive(Debug)]
+pub(crate) struct Fuel(pub(crate) usize);
+
+/// Several patterns as one automaton.
+pub(crate) struct Sieve {
+    nfa: NFA,
+    /// The class of each byte: bytes of one class are the same to every pattern.
+    classes: Box<[u8; 256]>,
+    /// A byte of each class.
+    representatives: Box<[u8]>,
+    /// What the threads that begin at a byte become behind it: by class, behind a word byte or not.
+    beginnings: [Box<[Step]>; 2],
+    /// What they match when there is no further byte.
+    ending: [u64; 2],
+    tables: Pool<Table>,
+}
+
+/// What becomes of threads at one byte.
+#[derive(Debug, Default)]
+struct Step {
+    threads: Box<[u32]>,
+    matches: u64,
+}
+
+impl fmt::Debug for Sieve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sieve").field("patterns", &self.nfa.pattern_len()).finish_non_exhaustive()
+    }
+}
+
+impl Sieve {
+    /// One automaton of patterns that [`sieveable`] gave. `None` when it becomes too large.
+    pub(crate) fn new(patterns: &[Hir]) -> Option<Self> {
+        if patterns.len() > PATTERNS_MAX {
+            return None;
+        }
+        let config = Config::new()
+            .utf8(false)
+            .which_captures(WhichCaptures::None)
+            .nfa_size_limit(Some(NFA_BYTES_MAX));
+        let nfa = Compiler::new().configure(config).build_many_from_hir(patterns).ok()?;
+        let classes = nfa.byte_classes();
+        let mut sieve = Self {
+            classes: Box::new(core::array::from_fn(|byte| {
+                u8::try_from(byte).map_or(0, |byte| classes.get(byte))
+            })),
+            representatives: classes.representatives(..).filter_map(|unit| unit.as_u8()).collect(),
+            nfa,
+            beginnings: Default::default(),
+            ending: [0; 2],
+            tables: Pool::new(Table::default as fn() -> Table),
+        };
+        sieve.precompute();
+        Some(sieve)
+    }
+
+    fn precompute(&mut self) {
+        let mut work = Threads::default();
+        let begin = [self.nfa.start_anchored()];
+        for (word, (steps, ending)) in self.beginnings.iter_mut().zip(&mut self.ending).enumerate()
+        {
+            let word = word == 1;
+            let mut from = Threads::default();
+            from.begin(&self.nfa);
+            from.close(&self.nfa, begin[0], &Place::AFTER_A_BYTE);
+            let state = StateInfo { threads: from.list.as_slice().into(), word, first: false };
+            *ending = from.matches | work.end(&self.nfa, &state);
+            *steps = self
+                .representatives
+                .iter()
+                .map(|&byte| {
+                    work.step(&self.nfa, &state, byte);
+                    Step {
+                        threads: work.list.as_slice().into(),
+                        matches: work.matches | from.matches,
+                    }
+                })
+                .collect();
+        }
+    }
+
+    /// The patterns that match anywhere in `value`, or [`ALL`] when that would take more steps than
+    /// there is fuel for.
+    pub(crate) fn scan(&self, value: &[u8], fuel: &mut Fuel) -> u64 {
+        let mut table = self.tables.get();
+        let table = &mut *table;
+        let stride = self.representatives.len();
+        let (mut at, mut found) = table.first(self);
+        for &byte in value {
+            let class = usize::from(self.classes[usize::from(byte)]);
+            let mut next = table.next.get(at as usize + class).copied().unwrap_or(UNKNOWN);
+            if next >= HIT {
+                if next == UNKNOWN {
+                    if fuel.0 == 0 {
+                        return ALL;
+                    }
+                    fuel.0 -= 1;
+                    next = table.compute(self, at as usize / stride, class);
+                }
+                if next & HIT != 0 {
+                    next &= !HIT;
+                    found |= table.matches(next as usize / stride);
+                }
+            }
+            at = next;
+        }
+        found | table.at_end(self, at as usize / stride)
+    }
+}
+
+/// Threads before a byte, with what decides their assertions.
+#[derive(Clone, Debug)]
+struct StateInfo {
+    threads: Arc<[u32]>,
+    /// Whether the byte before is part of a word.
+    word: bool,
+    /// Whether there is no byte before.
+    first: bool,
+}
+
+/// What one worker has made deterministic so far.
+#[derive(Debug, Default)]
+struct Table {
+    /// For each state and class: the next state's place in this list.
+    next: Vec<u32>,
+    states: Vec<StateInfo>,
+    matches: Vec<u64>,
+    /// What a state matches at the end of a value, once it is known.
+    ends: Vec<Option<u64>>,
+    ids: HashMap<Key, u32>,
+    bytes: usize,
+    work: Threads,
+}
+
+/// What tells two states apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    threads: Arc<[u32]>,
+    word: bool,
+    first: bool,
+    matches: u64,
+}
+
+impl Table {
+    /// The state before the first byte of a value.
+    fn first(&mut self, sieve: &Sieve) -> (u32, u64) {
+        if self.states.is_empty() {
+            self.work.begin(&sieve.nfa);
+            self.work.close(&sieve.nfa, sieve.nfa.start_anchored(), &Place::FIRST);
+            let matches = self.work.matches;
+            self.intern(sieve, false, true, matches);
+        }
+        (0, self.matches(0))
+    }
+
+    fn matches(&self, state: usize) -> u64 {
+        self.matches.get(state).copied().unwrap_or(ALL)
+    }
+
+    /// Computes a step and enters it into the table.
+    fn compute(&mut self, sieve: &Sieve, state: usize, class: usize) -> u32 {
+        let (Some(from), Some(&byte)) =
+            (self.states.get(state).cloned(), sieve.representatives.get(class))
+        else {
+            return HIT;
+        };
+        self.work.step(&sieve.nfa, &from, byte);
+        if let Some(step) =
+            sieve.beginnings.get(usize::from(from.word)).and_then(|steps| steps.get(class))
+        {
+            self.work.add(step);
+        }
+        let matches = self.work.matches;
+        let full = self.bytes > TABLE_BYTES_MAX;
+        if full {
+            self.clear(sieve);
+        }
+        let next = self.intern(sieve, is_word(byte), false, matches);
+        let place = state * sieve.representatives.len() + class;
+        if let (Some(place), false) = (self.next.get_mut(place), full) {
+            *place = next;
+        }
+        next
+    }
+
+    /// Forgets every state but the first.
+    fn clear(&mut self, sieve: &Sieve) {
+        let threads = core::mem::take(&mut self.work.list);
+        let matches = self.work.matches;
+        self.next.clear();
+        self.states.clear();
+        self.matches.clear();
+        self.ends.clear();
+        self.ids.clear();
+        self.bytes = 0;
+        self.first(sieve);
+        self.work.list = threads;
+        self.work.matches = matches;
+    }
+
+    /// The place of the state that has the threads of `work`.
+    fn intern(&mut self, sieve: &Sieve, word: bool, first: bool, matches: u64) -> u32 {
+        self.work.list.sort_unstable();
+        let threads: Arc<[u32]> = self.work.list.as_slice().into();
+        let key = Key { threads: Arc::clone(&threads), word, first, matches };
+        if let Some(&id) = self.ids.get(&key) {
+            return id;
+        }
+        let place = u32::try_from(self.next.len()).unwrap_or(UNKNOWN);
+        let id = if matches == 0 { place } else { place | HIT };
+        let stride = sieve.representatives.len();
+        self.next.resize(self.next.len() + stride, UNKNOWN);
+        self.bytes += 4 * (stride + threads.len()) + 128;
+        self.states.push(StateInfo { threads, word, first });
+        self.matches.push(matches);
+        self.ends.push(None);
+        self.ids.insert(key, id);
+        id
+    }
+
+    /// What a state matches when there is no further byte.
+    fn at_end(&mut self, sieve: &Sieve, state: usize) -> u64 {
+        if let Some(&Some(matches)) = self.ends.get(state) {
+            return matches;
+        }
+        let Some(info) = self.states.get(state).cloned() else { return ALL };
+        let beginning = sieve.ending.get(usize::from(info.word)).copied().unwrap_or(ALL);
+        let matches = self.work.end(&sieve.nfa, &info) | beginning;
+        if let Some(end) = self.ends.get_mut(state) {
+            *end = Some(matches);
+        }
+        matches
+    }
+}
+
+/// Where threads stand, as far as assertions ask.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    first: bool,
+    word: bool,
+    /// What follows, when it is known: a byte, or the end (`None`).
+    next: Option<Option<u8>>,
+}
+
+impl Place {
+    const FIRST: Self = Self { first: true, word: false, next: None };
+    const AFTER_A_BYTE: Self = Self { first: false, word: false, next: None };
+
+    /// Whether an assertion holds; `None` when that depends on what follows.
+    fn holds(&self, look: Look) -> Option<bool> {
+        if look == Look::Start {
+            return Some(self.first);
+        }
+        let next = self.next?;
+        let (before, after) = (self.word, next.is_some_and(is_word));
+        Some(match look {
+            Look::End => next.is_none(),
+            Look::WordAscii => before != after,
+            Look::WordAsciiNegate => before == after,
+            Look::WordStartAscii => !before && after,
+            Look::WordEndAscii => before && !after,
+            Look::WordStartHalfAscii => !before,
+            Look::WordEndHalfAscii => !after,
+            // Patterns with any other are not sieved.
+            _ => true,
+        })
+    }
+}
+
+/// A set of threads: states of the automaton that wait for a byte or for an assertion.
+#[derive(Debug, Default)]
+struct Threads {
+    list: Vec<u32>,
+    matches: u64,
+    /// When a state was last entered.
+    entered: Vec<u32>,
+    round: u32,
+    stack: Vec<StateID>,
+    waiting: Vec<StateID>,
+}
+
+impl Threads {
+    fn begin(&mut self, nfa: &NFA) {
+        self.list.clear();
+        self.matches = 0;
+        self.next_round(nfa);
+    }
+
+    fn next_round(&mut self, nfa: &NFA) {
+        self.entered.resize(nfa.states().len(), 0);
+        self.round = self.round.wrapping_add(1);
+        if self.round == 0 {
+            self.entered.fill(0);
+            self.round = 1;
+        }
+    }
+
+    fn enter(&mut self, state: StateID) -> bool {
+        self.entered.get_mut(state.as_usize()).is_some_and(|entered| {
+            let new = *entered != self.round;
+            *entered = self.round;
+            new
+        })
+    }
+
+    /// Adds what was computed when rules were loaded.
+    fn add(&mut self, step: &Step) {
+        for &thread in &step.threads {
+            if StateID::new(thread as usize).is_ok_and(|state| self.enter(state)) {
+                self.list.push(thread);
+            }
+        }
+        self.matches |= step.matches;
+    }
+
+    /// Adds a state and all that it reaches without a byte.
+    fn close(&mut self, nfa: &NFA, state: StateID, place: &Place) {
+        self.stack.push(state);
+        while let Some(state) = self.stack.pop() {
+            if !self.enter(state) {
+                continue;
+            }
+            match nfa.state(state) {
+                State::Union { alternates } => self.stack.extend(alternates.iter().rev()),
+                State::BinaryUnion { alt1, alt2 } => self.stack.extend([*alt2, *alt1]),
+                State::Capture { next, .. } => self.stack.push(*next),
+                State::Look { look, next } => match place.holds(*look) {
+                    Some(true) => self.stack.push(*next),
+                    Some(false) => {}
+                    None => self.list.push(state.as_u32()),
+                },
+                State::Match { pattern_id } => self.matches |= 1 << pattern_id.as_usize(),
+                State::Fail => {}
+                State::ByteRange { .. } | State::Sparse(_) | State::Dense(_) => {
+                    self.list.push(state.as_u32());
+                }
+            }
+        }
+    }
+
+    /// Decides the assertions of a state's threads; leaves those that wait for a byte in `waiting`.
+    fn decide(&mut self, nfa: &NFA, state: &StateInfo, next: Option<u8>) {
+        let place = Place { first: state.first, word: state.word, next: Some(next) };
+        self.begin(nfa);
+        for &thread in &*state.threads {
+            if let Ok(thread) = StateID::new(thread as usize) {
+                self.close(nfa, thread, &place);
+            }
+        }
+        self.waiting.clear();
+        let list = self.list.drain(..);
+        self.waiting.extend(list.filter_map(|thread| StateID::new(thread as usize).ok()));
+    }
+
+    /// The threads of `state` behind `byte`.
+    fn step(&mut self, nfa: &NFA, state: &StateInfo, byte: u8) {
+        self.decide(nfa, state, Some(byte));
+        let waiting = core::mem::take(&mut self.waiting);
+        self.next_round(nfa);
+        for &thread in &waiting {
+            let next = match nfa.state(thread) {
+                State::ByteRange { trans } => trans.matches_byte(byte).then_some(trans.next),
+                State::Sparse(sparse) => sparse.matches_byte(byte),
+                State::Dense(dense) => dense.matches_byte(byte),
+                _ => None,
+            };
+            if let Some(next) = next {
+                self.close(nfa, next, &Place::AFTER_A_BYTE);
+            }
+        }
+        self.waiting = waiting;
+    }
+
+    /// What the threads of `state` match at the end.
+    fn end(&mut self, nfa: &NFA, state: &StateInfo) -> u64 {
+        self.decide(nfa, state, None);
+        self.matches
+    }
+}
+
+/// Whether `\w` takes the byte.
+const fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// The pattern as a sieve can take it; `None` when it cannot.
+///
+/// With `lowered`, the pattern is one that is matched against text in lower case: what is given matches
+/// the text before that exactly where the pattern matches it after.
+pub(crate) fn sieveable(pattern: &Hir, lowered: bool) -> Option<Hir> {
+    let looks = pattern.properties().look_set();
+    let known = looks.iter().all(|look| {
+        use regex_syntax::hir::Look;
+        matches!(
+            look,
+            Look::Start
+                | Look::End
+                | Look::WordAscii
+                | Look::WordAsciiNegate
+                | Look::WordStartAscii
+                | Look::WordEndAscii
+                | Look::WordStartHalfAscii
+                | Look::WordEndHalfAscii
+        )
+    });
+    if !known {
+        return None;
+    }
+    if lowered { before_lowering(pattern) } else { Some(pattern.clone()) }
+}
+
+fn before_lowering(pattern: &Hir) -> Option<Hir> {
+    let all = |pieces: &[Hir]| pieces.iter().map(before_lowering).collect::<Option<Vec<_>>>();
+    Some(match pattern.kind() {
+        HirKind::Empty | HirKind::Look(_) => pattern.clone(),
+        HirKind::Literal(literal) => Hir::concat(
+            literal
+                .0
+                .iter()
+                .map(|&byte| class_before([ClassBytesRange::new(byte, byte)]))
+                .collect(),
+        ),
+        HirKind::Class(Class::Bytes(class)) => class_before(class.iter().copied()),
+        HirKind::Class(Class::Unicode(_)) => return None,
+        HirKind::Repetition(repetition) => Hir::repetition(Repetition {
+            sub: Box::new(before_lowering(&repetition.sub)?),
+            ..repetition.clone()
+        }),
+        HirKind::Capture(capture) => before_lowering(&capture.sub)?,
+        HirKind::Concat(pieces) => Hir::concat(all(pieces)?),
+        HirKind::Alternation(pieces) => Hir::alternation(all(pieces)?),
+    })
+}
+
+/// The bytes that are in the class when they are in lower case.
+fn class_before(ranges: impl IntoIterator<Item = ClassBytesRange>) -> Hir {
+    let mut class = ClassBytes::empty();
+    for range in ranges {
+        for byte in range.start()..=range.end() {
+            if !byte.is_ascii_uppercase() {
+                class.push(ClassBytesRange::new(byte, byte));
+                let upper = byte.to_ascii_uppercase();
+                class.push(ClassBytesRange::new(upper, upper));
+            }
+        }
+    }
+    Hir::class(Class::Bytes(class))
+}
+
+#[cfg(test)]
+mod tests {
+    use regex_syntax::ParserBuilder;
+
+    use super::*;
+
+    const PIECES: &[&str] = &[
+        "<", "ab", "(?i:<A)", "[<>]", "[^a]", "[a-z]", ".", "(a|<ab|)", "^", "$", r"\b", r"\B",
+        "x<", r"\w", r"\s", "A",
+    ];
+    const COUNTS: &[&str] = &["", "", "*", "+", "?", "{2}", "{0,1}", "{1,3}"];
+    const BYTES: &[u8] = b"<>aAbBx \xE9";
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, bound: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            usize::try_from(self.0 % bound as u64).unwrap()
+        }
+
+        fn pattern(&mut self) -> String {
+            let mut text = String::new();
+            for _ in 0..=self.below(4) {
+                let piece = PIECES[self.below(PIECES.len())];
+                let counted = !matches!(piece, "^" | "$" | r"\b" | r"\B");
+                let count = if counted { COUNTS[self.below(COUNTS.len())] } else { "" };
+                text += &format!("(?:{piece}){count}");
+                text += if self.below(6) == 0 { "|" } else { "" };
+            }
+            text
+        }
+
+        fn value(&mut self) -> Vec<u8> {
+            (0..self.below(12)).map(|_| BYTES[self.below(BYTES.len())]).collect()
+        }
+    }
+
+    fn hir(pattern: &str) -> Hir {
+        let mut parser =
+            ParserBuilder::new().unicode(false).utf8(false).dot_matches_new_line(true).build();
+        parser.parse(pattern).unwrap()
+    }
+
+    #[test]
+    fn a_sieve_names_exactly_what_matches() {
+        let mut random = Random(0xD1B5_4A32_D192_ED03);
+        let mut named = 0;
+        for round in 0..400 {
+            let lowered = round % 2 == 1;
+            let texts: Vec<String> = (0..=random.below(6)).map(|_| random.pattern()).collect();
+            let patterns: Vec<_> =
+                texts.iter().map(|text| crate::pattern::Pattern::new(text).unwrap()).collect();
+            let hirs: Vec<Hir> =
+                texts.iter().map(|text| sieveable(&hir(text), lowered).unwrap()).collect();
+            let sieve = Sieve::new(&hirs).unwrap();
+            for _ in 0..60 {
+                let value = random.value();
+                let found = sieve.scan(&value, &mut Fuel(usize::MAX));
+                let seen = if lowered { value.to_ascii_lowercase() } else { value.clone() };
+                for (bit, (pattern, text)) in patterns.iter().zip(&texts).enumerate() {
+                    let expected = pattern.is_match(&seen);
+                    assert_eq!(found & (1 << bit) != 0, expected, "{text} on {value:?}");
+                    named += usize::from(expected);
+                }
+            }
+        }
+        assert!(named > 10_000, "{named}");
+    }
+
+    #[test]
+    fn without_fuel_every_pattern_is_named() {
+        let sieve = Sieve::new(&[hir("ab+c"), hir("[xy]z")]).unwrap();
+        let mut fuel = Fuel(3);
+        assert_eq!(sieve.scan(b"aaaaaaaaa", &mut fuel), 0, "two steps, again and again");
+        assert_eq!(sieve.scan(b"abcxyz", &mut fuel), ALL);
+        assert_eq!(sieve.scan(b"abcxyz", &mut Fuel(100)), 0b11);
+        assert_eq!(sieve.scan(b"abcxyz", &mut Fuel(0)), 0b11, "from the table");
+    }
+
+    /// Every run of letters is a state of its own here, so that the table fills up.
+    #[test]
+    fn a_full_table_is_emptied_and_answers_stay_right() {
+        let sieve = Sieve::new(&[hir("a[ab]{12}c"), hir("b[ab]{9}a[ab]{3}d")]).unwrap();
+        let patterns = ["a[ab]{12}c", "b[ab]{9}a[ab]{3}d"]
+            .map(|text| crate::pattern::Pattern::new(text).unwrap());
+        let mut random = Random(7);
+        for _ in 0..40 {
+            let value: Vec<u8> =
+                (0..2_000).map(|_| b"ababababababababcd"[random.below(18)]).collect();
+            let expected = patterns
+                .iter()
+                .enumerate()
+                .map(|(bit, pattern)| u64::from(pattern.is_match(&value)) << bit);
+            assert_eq!(sieve.scan(&value, &mut Fuel(usize::MAX)), expected.sum());
+            let table = sieve.tables.get();
+            assert!(table.bytes <= TABLE_BYTES_MAX + 4_096, "{}", table.bytes);
+        }
+    }
+}
