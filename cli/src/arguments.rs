@@ -50,6 +50,8 @@ pub(crate) struct FtwOptions {
     /// `host:port` of a proxy to send to.
     pub(crate) url: Option<String>,
     pub(crate) audit_log: Option<PathBuf>,
+    /// Threads; 0 counts as 1.
+    pub(crate) jobs: usize,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
 }
@@ -141,6 +143,7 @@ fn ftw(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Arg::Long("only") => options.only.push(parser.value()?.string()?),
             Arg::Long("url") => options.url = Some(authority(&parser.value()?.string()?)?),
             Arg::Long("audit-log") => options.audit_log = Some(parser.value()?.into()),
+            Arg::Short('j') | Arg::Long("jobs") => options.jobs = jobs(parser)?,
             Arg::Long("json") => options.json = true,
             other => return Err(other.unexpected()),
         }
@@ -305,16 +308,19 @@ Usage: glacis ftw --tests DIR --rules FILE [--rules FILE…] [OPTION…]
   --crs DIR            the OWASP CRS in DIR, and the base configuration before it unless --base
                        stands further in front
   --overrides FILE     tests that are skipped, or expect something else, each with its reason:
-                       overrides: [{test: 920100-4, reason: …, skip: true}, or expect: {…} like output]
+                       overrides: [{test: 920100-4, reason: …, skip: true}, or expect: {…} like output],
+                       with `tests: [920100-4, …]` for several; one that is not needed is a failure
   --only PREFIX        only tests whose id begins so, such as 942100 or 942100-3; may be repeated
+  -j, --jobs N         use N threads, each with a connection of its own (1)
   --json               the report as JSON
   -q, --quiet          no remarks on standard error
 
   --url URL            send the requests to this proxy, byte by byte as the test says
-  --audit-log FILE     where the proxy's audit records appear, one JSON object a line, with request_id
-                       and matched: [{\"id\", \"msg\"?, \"logdata\"?}…]. Requests carry an x-request-id
-                       header, by which their record is found; the proxy must preserve it. Without
-                       this option, tests that look at matched rules are skipped.
+  --audit-log FILE     where the audit records of ext-proc appear. Requests carry an x-request-id
+                       header, by which their record is found: Envoy must preserve it, every request
+                       must have a record (SecAuditEngine On), and nothing be masked in it. A test
+                       that looks at matched rules fails without a record. Without this option such
+                       tests are skipped.
 
 In process the backend is imagined: POST /reflect answers as its JSON body says (status, headers, body,
 encodedBody), everything else with an empty 200. A status is that of the rules' refusal, or of the

@@ -9,6 +9,7 @@ use std::{
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     thread,
+    time::Duration,
 };
 
 use run::{expect, glacis, glacis_with};
@@ -29,6 +30,8 @@ fn reports() {
         ("overridden.txt", "--overrides ftw/overrides.yaml --quiet", 1, ""),
         ("passing.txt", "--only 1-", 0, ""),
         ("one.txt", "--only 1-6 --only 2-3", 1, ""),
+        ("report.txt", "--jobs 4", 1, ""),
+        ("needless.txt", "--overrides ftw/needless.yaml --only 1-", 1, ""),
     ];
     for (golden, options, status, stderr) in table {
         let ran = glacis(&format!("{FTW} {options}"), b"");
@@ -43,14 +46,17 @@ fn requests_go_to_a_proxy() {
     fs::write(&audit_log, "a record of an earlier time\n").unwrap();
     let url = serve(&audit_log);
     let audit_log = audit_log.to_str().unwrap();
-    let ran =
-        glacis_with(&["ftw", "--tests", "ftw/url", "--url", &url, "--audit-log", audit_log], b"");
+    // Tests without a record wait for it: together, not one after the other.
+    let arguments = "ftw --tests ftw/url --jobs 4 --url".split(' ');
+    let arguments: Vec<_> = arguments.chain([&*url, "--audit-log", audit_log]).collect();
+    let ran = glacis_with(&arguments, b"");
     expect("ftw/url.txt", &ran.stdout.replace(&url["http://".len()..], "ADDRESS"));
     let ran = glacis_with(&["ftw", "--tests", "ftw/url", "--url", &url], b"");
     expect("ftw/url_without_log.txt", &ran.stdout.replace(&url["http://".len()..], "ADDRESS"));
 }
 
-/// A proxy of sorts: refuses what has `attack` in it and writes an audit record, echoes the rest.
+/// A proxy of sorts: refuses what has `attack` in it, echoes the rest, and writes audit records about
+/// what is not `lost`.
 fn serve(audit_log: &Path) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -78,15 +84,29 @@ fn answer(stream: TcpStream, audit_log: &Path) {
         return;
     }
     let mut stream = reader.into_inner();
-    if head.contains("/attack") {
+    let attack = head.contains("/attack");
+    if attack {
         write!(stream, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n").unwrap();
-        let record = format!(
-            r#"{{"request_id":"{request_id}","matched":[{{"id":100,"msg":"m","logdata":"within ARGS:a"}}]}}"#
-        );
-        let mut log = OpenOptions::new().append(true).open(audit_log).unwrap();
-        writeln!(log, "{record}").unwrap();
     } else {
         let echo = head.replace(&request_id, "ID") + &String::from_utf8(body).unwrap();
         write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{echo}", echo.len()).unwrap();
+    }
+    if !head.contains("lost") {
+        let rules = if attack { r#"{"id":100,"msg":"m","logdata":"within ARGS:a"}"# } else { "" };
+        let cut = if head.contains("cut") { r#","rules_omitted":1"# } else { "" };
+        write_slowly(
+            audit_log,
+            &format!(r#"{{"request_id":"{request_id}","rules":[{rules}]{cut}}}"#),
+        );
+    }
+}
+
+/// After the answer, and not all at once.
+fn write_slowly(audit_log: &Path, record: &str) {
+    let mut log = OpenOptions::new().append(true).open(audit_log).unwrap();
+    let (first, second) = record.split_at(record.len() / 2);
+    for piece in [first, second, "\n"] {
+        thread::sleep(Duration::from_millis(20));
+        write!(log, "{piece}").unwrap();
     }
 }

@@ -64,6 +64,12 @@ fn messages() {
             1,
             "1-1: named twice",
         ),
+        (
+            "ftw --tests ftw/tests --rules eval/rules.conf --overrides ftw/bad/none.yaml",
+            1,
+            "an override names no test",
+        ),
+        ("ftw --tests ftw/tests --rules eval/rules.conf --jobs 0", 2, "--jobs takes a number"),
     ];
     for (arguments, status, message) in table {
         let ran = glacis(arguments, b"");

@@ -4,8 +4,8 @@
 use regex_automata::{meta, util::syntax};
 
 use super::{
-    Observed,
-    suite::{Log, Output},
+    Log, Observed,
+    suite::{self, Output},
 };
 
 /// The outcome of a check.
@@ -28,11 +28,14 @@ pub(crate) fn check(expected: &Output, observed: &Observed) -> Judgement {
     };
     match (outcome, &observed.log) {
         (Err(wrong), _) => Judgement::Wrong(wrong),
-        (Ok(()), None) if looks_at_log(expected) => Judgement::Unknown(
+        (Ok(()), _) if !looks_at_log(expected) => Judgement::Right,
+        (Ok(()), Log::Unknown) => Judgement::Unknown(
             "it looks at the rules that matched: --audit-log is needed".to_owned(),
         ),
-        (Ok(()), None) => Judgement::Right,
-        (Ok(()), Some(entries)) => {
+        (Ok(()), Log::Missing) => {
+            Judgement::Wrong("an audit record of the request, with all its rules".to_owned())
+        }
+        (Ok(()), Log::Entries(entries)) => {
             let ids: Vec<u32> = entries.iter().map(|entry| entry.id).collect();
             let lines: Vec<&str> = entries.iter().map(|entry| entry.line.as_str()).collect();
             match log(expected, &ids, &lines) {
@@ -62,8 +65,9 @@ fn response(expected: &Output, observed: &Observed) -> Result<(), String> {
     Ok(())
 }
 
-fn looks_at_log(expected: &Output) -> bool {
-    let Log { expect_ids, no_expect_ids, .. } = &expected.log;
+/// Whether the rules that matched make a difference.
+pub(crate) fn looks_at_log(expected: &Output) -> bool {
+    let suite::Log { expect_ids, no_expect_ids, .. } = &expected.log;
     !expect_ids.is_empty()
         || !no_expect_ids.is_empty()
         || !match_regex(expected).is_empty()

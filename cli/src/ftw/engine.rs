@@ -5,7 +5,7 @@ use std::{fmt::Write as _, sync::Arc};
 use glacis_engine::{MatchedRule, Program, Transaction};
 use serde_json::value::RawValue;
 
-use super::{Entry, Observed, backend, message::Message};
+use super::{Entry, Log, Observed, backend, message::Message};
 use crate::{
     bytes::{Base64, Bytes},
     inspect::{inspect, status},
@@ -18,8 +18,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(program: Program) -> Self {
-        Self { transaction: Transaction::new(Arc::new(program)) }
+    pub(crate) fn new(program: Arc<Program>) -> Self {
+        Self { transaction: Transaction::new(program) }
     }
 
     /// Evaluates the request and the imagined application's answer to it.
@@ -47,7 +47,7 @@ impl Engine {
         Observed {
             status: status(&self.transaction, &request),
             response: self.answered(&request),
-            log: Some(logged.map(|rule| entry(&rule, &parts.uri)).collect()),
+            log: Log::Entries(logged.map(|rule| entry(&rule, &parts.uri)).collect()),
             error: None,
         }
     }

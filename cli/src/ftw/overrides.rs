@@ -15,7 +15,7 @@ pub(crate) struct Overrides {
 }
 
 /// What is said about one test.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Override {
     pub(crate) reason: String,
     /// What is expected instead, of every stage; `None` when the test is skipped.
@@ -41,7 +41,10 @@ struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    test: String,
+    #[serde(default)]
+    test: Option<String>,
+    #[serde(default)]
+    tests: Vec<String>,
     reason: String,
     #[serde(default)]
     skip: bool,
@@ -52,7 +55,8 @@ struct Entry {
 /// Reads a file of overrides.
 ///
 /// # Errors
-/// When it is not of its form, names a test twice, gives no reason, or neither skips nor expects.
+/// When it is not of its form, names a test twice or none, gives no reason, or neither skips nor
+/// expects.
 pub(crate) fn load(path: &Path) -> Result<Overrides, Fault> {
     let Some(name) = path.to_str() else {
         return Err(Fault::Input(format!("{}: the name is not UTF-8", path.display())));
@@ -61,17 +65,22 @@ pub(crate) fn load(path: &Path) -> Result<Overrides, Fault> {
     let file: File = suite::parse(name, &text)?;
     let mut overrides = Overrides::default();
     for entry in file.overrides {
-        let test = entry.test;
-        if entry.reason.trim().is_empty() {
-            return Err(Fault::Input(format!("{name}: {test}: there is no reason")));
+        let value = Override { reason: entry.reason, expect: entry.expect };
+        let tests: Vec<String> = entry.test.into_iter().chain(entry.tests).collect();
+        let Some(first) = tests.first() else {
+            return Err(Fault::Input(format!("{name}: an override names no test")));
+        };
+        if value.reason.trim().is_empty() {
+            return Err(Fault::Input(format!("{name}: {first}: there is no reason")));
         }
-        if entry.skip == entry.expect.is_some() {
-            let message = format!("{name}: {test}: either `skip: true` or `expect` is needed");
+        if entry.skip == value.expect.is_some() {
+            let message = format!("{name}: {first}: either `skip: true` or `expect` is needed");
             return Err(Fault::Input(message));
         }
-        let value = Override { reason: entry.reason, expect: entry.expect };
-        if overrides.by_name.insert(test.clone(), value).is_some() {
-            return Err(Fault::Input(format!("{name}: {test}: named twice")));
+        for test in tests {
+            if overrides.by_name.insert(test.clone(), value.clone()).is_some() {
+                return Err(Fault::Input(format!("{name}: {test}: named twice")));
+            }
         }
     }
     Ok(overrides)

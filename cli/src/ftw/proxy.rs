@@ -1,21 +1,27 @@
 //! A running proxy as the target of tests.
 //!
 //! The request goes out byte by byte as the test says, with an `x-request-id` header more. What
-//! matched is read from the audit records that the proxy's rules write: JSON lines in which
-//! `request_id` is that header's value.
+//! matched is read from the audit log of ext-proc: JSON lines in which `request_id` is that header's
+//! value. Every request has to have a record there (`SecAuditEngine On`): a record without rules says
+//! that nothing matched, no record says that the request did not reach the rules.
 
 use std::{
+    collections::HashMap,
     fs::File,
     io::{self, Read, Seek, SeekFrom, Write},
     net::{TcpStream, ToSocketAddrs},
     path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use serde::Deserialize;
 
-use super::{Entry, Observed, engine::fields, message::Message};
+use super::{Entry, Log, Observed, engine::fields, message::Message};
 
 /// How long the proxy may take for each step.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,30 +29,36 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of an answer that are read.
 const RESPONSE_BYTES_MAX: u64 = 16 << 20;
 
-/// How long to wait for an audit record. None may come: not every request is worth one.
-const AUDIT_WAIT: Duration = Duration::from_millis(500);
+/// How long to wait for an audit record after the answer. All that came through has one: only a test
+/// that fails waits so long.
+const AUDIT_WAIT: Duration = Duration::from_secs(5);
 
 /// How often to look for it.
 const AUDIT_POLL: Duration = Duration::from_millis(5);
 
-/// A proxy, and where its audit records appear.
+/// Bytes of the audit log that are read at once.
+const AUDIT_READ_BYTES_MAX: u64 = 16 << 20;
+
+/// A proxy, and where its audit records appear. Threads share it.
 pub(crate) struct Proxy {
     authority: String,
-    audit_log: Option<PathBuf>,
-    /// Makes ids differ from those of an earlier run.
-    run: u128,
-    count: u64,
+    audit_log: Option<Mutex<AuditLog>>,
+    /// What request ids begin with; it differs from that of an earlier run.
+    run: String,
+    count: AtomicU64,
 }
 
 #[derive(Debug, Deserialize)]
 struct AuditRecord {
     request_id: String,
+    rules: Vec<AuditRule>,
+    /// Rules that did not fit into the record.
     #[serde(default)]
-    matched: Vec<AuditMatch>,
+    rules_omitted: u32,
 }
 
 #[derive(Debug, Deserialize)]
-struct AuditMatch {
+struct AuditRule {
     id: u32,
     #[serde(default)]
     msg: String,
@@ -55,19 +67,24 @@ struct AuditMatch {
 }
 
 impl Proxy {
-    pub(crate) fn new(authority: String, audit_log: Option<PathBuf>) -> Self {
-        let run = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        Self { authority, audit_log, run, count: 0 }
+    pub(crate) fn new(authority: String, audit_log: Option<&Path>) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let run = format!("glacis-ftw-{now:x}-");
+        let audit_log = audit_log.map(|path| Mutex::new(AuditLog::at_end(path, run.clone())));
+        Self { authority, audit_log, run, count: AtomicU64::new(0) }
     }
 
-    /// Sends the request and waits for the answer, and for what the rules say about it.
-    pub(crate) fn send(&mut self, message: &Message) -> Observed {
-        self.count += 1;
-        let request_id = format!("glacis-ftw-{:x}-{}", self.run, self.count);
-        // Only what is appended from now on can be about this request.
-        let before = self.audit_log.as_deref().map(|path| (path, length(path)));
+    /// Sends the request and waits for the answer; if `looks_at_log`, also for what the rules say
+    /// about it.
+    pub(crate) fn send(&self, message: &Message, looks_at_log: bool) -> Observed {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        let request_id = format!("{}{count}", self.run);
         let answer = exchange(&self.authority, &message.to_bytes("x-request-id", &request_id));
-        let log = before.map(|(path, from)| matched(path, from, &request_id));
+        let wait = if looks_at_log { AUDIT_WAIT } else { Duration::ZERO };
+        let log = match &self.audit_log {
+            Some(log) => wait_for_record(log, &request_id, wait),
+            None => Log::Unknown,
+        };
         match answer.map(|response| (parse_status(&response), response)) {
             Ok((Some(status), response)) => Observed { status, response, log, error: None },
             Ok((None, response)) => Observed {
@@ -135,36 +152,74 @@ fn parse_status(response: &[u8]) -> Option<u16> {
     std::str::from_utf8(rest.get(2..5)?).ok()?.parse().ok()
 }
 
-fn length(path: &Path) -> u64 {
-    path.metadata().map_or(0, |metadata| metadata.len())
+/// The audit log, read as it grows.
+struct AuditLog {
+    path: PathBuf,
+    /// What the ids of our requests begin with.
+    run: String,
+    position: u64,
+    /// The beginning of a record whose end is not written yet.
+    line: Vec<u8>,
+    /// Records that nobody has asked for yet.
+    records: HashMap<String, Log>,
 }
 
-/// Waits for the record of `request_id`; none is the same as one without matches.
-fn matched(path: &Path, from: u64, request_id: &str) -> Vec<Entry> {
-    let begin = Instant::now();
-    loop {
-        let text = read_from(path, from).unwrap_or_default();
-        let records = text.lines().filter(|line| line.contains(request_id));
-        let mut records = records.filter_map(|line| serde_json::from_str::<AuditRecord>(line).ok());
-        if let Some(record) = records.find(|record| record.request_id == request_id) {
-            return record.matched.iter().map(entry).collect();
+impl AuditLog {
+    /// Only what is appended from now on can be about our requests.
+    fn at_end(path: &Path, run: String) -> Self {
+        let position = path.metadata().map_or(0, |metadata| metadata.len());
+        let path = path.to_owned();
+        Self { path, run, position, line: Vec::new(), records: HashMap::new() }
+    }
+
+    /// Takes the record of a request out of the log, if it is there.
+    fn take(&mut self, request_id: &str) -> Option<Log> {
+        // A log that cannot be read (yet) is one without records.
+        let _ = self.read();
+        self.records.remove(request_id)
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        let mut file = File::open(&self.path)?;
+        file.seek(SeekFrom::Start(self.position))?;
+        let mut bytes = Vec::new();
+        file.take(AUDIT_READ_BYTES_MAX).read_to_end(&mut bytes)?;
+        self.position += bytes.len() as u64;
+        let mut lines = bytes.split_inclusive(|&byte| byte == b'\n');
+        for piece in &mut lines {
+            self.line.extend_from_slice(piece);
+            if self.line.ends_with(b"\n") {
+                self.add_record();
+                self.line.clear();
+            }
         }
-        if begin.elapsed() >= AUDIT_WAIT {
-            return Vec::new();
+        Ok(())
+    }
+
+    /// Keeps what the line says, if it is a record of ours.
+    fn add_record(&mut self) {
+        let Ok(record) = serde_json::from_slice::<AuditRecord>(&self.line) else { return };
+        // Of a record that is not complete no test can be judged.
+        if record.request_id.starts_with(&self.run) && record.rules_omitted == 0 {
+            let entries = record.rules.iter().map(entry).collect();
+            self.records.insert(record.request_id, Log::Entries(entries));
         }
-        thread::sleep(AUDIT_POLL);
     }
 }
 
-fn read_from(path: &Path, from: u64) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(from))?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+fn wait_for_record(log: &Mutex<AuditLog>, request_id: &str, wait: Duration) -> Log {
+    let begin = Instant::now();
+    loop {
+        let taken = log.lock().unwrap_or_else(PoisonError::into_inner).take(request_id);
+        match taken {
+            Some(found) => return found,
+            None if begin.elapsed() >= wait => return Log::Missing,
+            None => thread::sleep(AUDIT_POLL),
+        }
+    }
 }
 
-fn entry(matched: &AuditMatch) -> Entry {
-    let line = format!("Glacis: Warning.{}", fields(matched.id, &matched.msg, &matched.logdata));
-    Entry { id: matched.id, line }
+fn entry(rule: &AuditRule) -> Entry {
+    let line = format!("Glacis: Warning.{}", fields(rule.id, &rule.msg, &rule.logdata));
+    Entry { id: rule.id, line }
 }

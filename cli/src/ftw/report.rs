@@ -8,7 +8,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Observed,
+    Log, Observed,
     check::Judgement,
     overrides::Override,
     suite::{Suite, Test},
@@ -73,10 +73,19 @@ pub(crate) fn verdict(judgement: Judgement, observed: &Observed) -> Verdict {
         Judgement::Wrong(expected) => Verdict::Failed(Failure {
             expected,
             status: observed.status,
-            matched: observed.log.iter().flatten().map(|entry| entry.id).collect(),
+            matched: match &observed.log {
+                Log::Entries(entries) => entries.iter().map(|entry| entry.id).collect(),
+                Log::Unknown | Log::Missing => Vec::new(),
+            },
             ..Failure::default()
         }),
     }
+}
+
+/// The verdict over a test that passes as it is written, although there is an override of it.
+pub(crate) fn needless(stages: usize) -> Verdict {
+    let expected = "no override: the test passes as it is written".to_owned();
+    Verdict::Failed(Failure { stage: stages, expected, ..Failure::default() })
 }
 
 impl Report {

@@ -103,7 +103,7 @@ pub(crate) struct OrderedHeader {
 }
 
 /// What is expected.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Output {
     pub(crate) status: Option<u16>,
@@ -118,7 +118,7 @@ pub(crate) struct Output {
 }
 
 /// What is expected of the log.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Log {
     pub(crate) expect_ids: Vec<u32>,
