@@ -17,6 +17,7 @@ const RULES: &str = r#"
     SecRule REQUEST_HEADERS:Host "!@streq example.org" "id:8,phase:1,deny,status:400"
     SecRule REQUEST_HEADERS:X-Off "@streq 1" "id:9,phase:1,pass,nolog,ctl:ruleEngine=Off"
     SecRule REQUEST_PROTOCOL "@streq HTTP/2" "id:10,phase:1,pass,log"
+    SecRule REQUEST_HEADERS:Transfer-Encoding "@streq chunked" "id:11,phase:1,pass,log"
     SecResponseBodyAccess On
     SecResponseBodyMimeType text/html
 "#;
@@ -223,6 +224,40 @@ async fn bodies_are_asked_for() {
                     &["upgrade: websocket", "connection: Upgrade", "sec-websocket-key: a"],
                 ),
                 AWAITED,
+            )],
+        ),
+        // Envoy has taken the field out: rules must not miss it.
+        case(
+            "chunks",
+            &[(
+                Sent::post("/", &[FORM]).protocol("HTTP/1.1"),
+                "request_headers pending/headers rules=11 override=BUFFERED_PARTIAL,SKIP,NONE",
+            )],
+        ),
+        case(
+            "chunks, and the field is there",
+            &[(
+                Sent::post("/", &["transfer-encoding: chunked"]).protocol("HTTP/1.1"),
+                "request_headers pending/headers rules=11 override=BUFFERED_PARTIAL,SKIP,NONE",
+            )],
+        ),
+        case(
+            "no chunks with a length",
+            &[(Sent::post("/", &[FORM, "content-length: 6"]).protocol("HTTP/1.1"), AWAITED)],
+        ),
+        case("no chunks without a body", &[(Sent::get("/", &[]).protocol("HTTP/1.1"), PASSED)]),
+        case(
+            "no chunks in HTTP/2",
+            &[(
+                Sent::post("/", &[FORM]).protocol("HTTP/2"),
+                "request_headers pending/headers rules=10 override=BUFFERED_PARTIAL,SKIP,NONE",
+            )],
+        ),
+        case(
+            "a tunnel",
+            &[(
+                Sent::connect(&[]).protocol("HTTP/1.1"),
+                "request_headers allow/headers uninspected=tunnel",
             )],
         ),
         case(

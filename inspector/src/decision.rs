@@ -74,6 +74,8 @@ pub enum Uninspected {
     GrpcBody,
     /// What follows the headers are WebSocket frames.
     WebSocket,
+    /// What follows the headers is a tunnel (`CONNECT`).
+    Tunnel,
     /// Only the beginning of the body was seen.
     BodyTruncated,
     /// The host was asked for the body and did not bring it (all of it).
@@ -84,11 +86,12 @@ pub enum Uninspected {
 
 impl Uninspected {
     /// Every reason.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::EngineOff,
         Self::BodyNotWanted,
         Self::GrpcBody,
         Self::WebSocket,
+        Self::Tunnel,
         Self::BodyTruncated,
         Self::BodyNotSent,
         Self::ResponseTruncated,
@@ -102,6 +105,7 @@ impl Uninspected {
             Self::BodyNotWanted => "body_not_wanted",
             Self::GrpcBody => "grpc_body",
             Self::WebSocket => "websocket",
+            Self::Tunnel => "tunnel",
             Self::BodyTruncated => "body_truncated",
             Self::BodyNotSent => "body_not_sent",
             Self::ResponseTruncated => "response_truncated",

@@ -13,7 +13,10 @@ use crate::{
     client::client_of,
     decision::{Decision, Mode, Outcome, Receipt, Reply, Uninspected},
     redact::Redaction,
-    request::{Header, RequestHead, ResponseHead, find, is_event_stream, is_grpc, is_websocket},
+    request::{
+        Header, RequestHead, ResponseHead, find, is_chunked, is_event_stream, is_grpc, is_tunnel,
+        is_websocket,
+    },
 };
 
 /// How much of responses is inspected.
@@ -207,6 +210,9 @@ impl Inspector {
         for header in plain(head.headers) {
             self.transaction.request_header(header.name, header.value);
         }
+        if is_chunked(head) {
+            self.transaction.request_header(b"Transfer-Encoding", b"chunked");
+        }
     }
 
     /// Why the body of a request is not waited for, if it is not.
@@ -215,6 +221,8 @@ impl Inspector {
             Some(Uninspected::EngineOff)
         } else if is_websocket(head) {
             Some(Uninspected::WebSocket)
+        } else if is_tunnel(head.headers) {
+            Some(Uninspected::Tunnel)
         } else if !self.transaction.wants_request_body() {
             Some(Uninspected::BodyNotWanted)
         } else if is_grpc(head.headers) {

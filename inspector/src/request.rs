@@ -113,6 +113,25 @@ pub(crate) fn is_websocket(head: &RequestHead<'_>) -> bool {
         && (multiplexed || find(headers, b"sec-websocket-key").is_some())
 }
 
+/// Whether the request opens a tunnel: it has no content (RFC 9110, 9.3.6), and what follows are bytes
+/// for somebody else, which come only once it has been answered. Waiting for their end would hang it.
+pub(crate) fn is_tunnel(headers: &[Header<'_>]) -> bool {
+    find(headers, b":method").is_some_and(|method| method == b"CONNECT")
+}
+
+/// Whether the body was sent in chunks, although no header says so: Envoy takes `Transfer-Encoding` out,
+/// and rules that look for it or for `Content-Length` would take the request for a malformed one. In
+/// HTTP/1.1 a body without a length has chunks (RFC 9112, 6.3).
+pub(crate) fn is_chunked(head: &RequestHead<'_>) -> bool {
+    let framed = |name: &[u8]| find(head.headers, name).is_some();
+    head.protocol == Some("HTTP/1.1")
+        && !head.end_of_stream
+        && !framed(b"content-length")
+        && !framed(b"transfer-encoding")
+        && !is_tunnel(head.headers)
+        && !is_websocket(head)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -87,6 +87,10 @@ impl<'a> Sent<'a> {
         Self::request("POST", path, headers, false)
     }
 
+    pub fn connect(headers: &[&'a str]) -> Self {
+        Self::request("CONNECT", "example.org:443", headers, false)
+    }
+
     pub fn body(text: &'a str, end: bool) -> Self {
         Self::RequestBody(text, end)
     }
