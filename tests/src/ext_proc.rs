@@ -44,8 +44,17 @@ impl ExtProc {
     ///
     /// If it does not start, with the end of its log.
     pub fn start(port: u16, admin_port: u16, folder: &Folder) -> Outcome<Self> {
+        Self::start_with(&shipped(port, admin_port, folder)?, admin_port, folder)
+    }
+
+    /// Starts it with this configuration and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// As [`ExtProc::start`].
+    pub fn start_with(config: &str, admin_port: u16, folder: &Folder) -> Outcome<Self> {
         let program = settings::ext_proc()?;
-        let config = folder.write(CONFIG, &shipped(port, admin_port, folder)?)?;
+        let config = folder.write(CONFIG, config)?;
         let log = folder.file(LOG);
         let process = spawn(&program, &config, &log)?;
         let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, admin_port));
@@ -103,20 +112,31 @@ fn spawn(program: &Path, config: &Path, log: &Path) -> Outcome<Process> {
 
 /// The shipped configuration with these ports, and with everything where it is.
 fn shipped(port: u16, admin_port: u16, folder: &Folder) -> Outcome<String> {
-    let path = settings::root().join(SHIPPED);
-    let mut config = fs::read_to_string(&path).map_err(io("read", &path))?;
-    let crs = settings::crs()?.display().to_string();
     let audit = folder.file(AUDIT).display().to_string();
-    for (old, new) in [
-        ("127.0.0.1:9001", format!("127.0.0.1:{port}")),
-        ("127.0.0.1:9101", format!("127.0.0.1:{admin_port}")),
-        ("../../.fetched/crs-4.25.0", crs),
-        ("stdout: true", format!("stdout: false\n  file: {audit}")),
-    ] {
+    let crs = settings::crs()?.display().to_string();
+    edited(
+        SHIPPED,
+        &[
+            ("127.0.0.1:9001", format!("127.0.0.1:{port}")),
+            ("127.0.0.1:9101", format!("127.0.0.1:{admin_port}")),
+            ("../../.fetched/crs-4.25.0", crs),
+            ("stdout: true", format!("stdout: false\n  file: {audit}")),
+        ],
+    )
+}
+
+/// A configuration, from the top folder, with texts in it replaced.
+///
+/// # Errors
+///
+/// If it cannot be read, or a text is not in it.
+pub fn edited(file: &str, edits: &[(&str, String)]) -> Outcome<String> {
+    let path = settings::root().join(file);
+    let config = fs::read_to_string(&path).map_err(io("read", &path))?;
+    edits.iter().try_fold(config, |config, (old, new)| {
         if !config.contains(old) {
-            return Err(Failure::new(format!("{SHIPPED} does not contain {old:?}")));
+            return Err(Failure::new(format!("{file} does not contain {old:?}")));
         }
-        config = config.replace(old, &new);
-    }
-    Ok(config)
+        Ok(config.replace(old, new))
+    })
 }

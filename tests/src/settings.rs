@@ -53,6 +53,15 @@ pub fn ext_proc() -> Outcome<PathBuf> {
     place("GLACIS_EXT_PROC", &usual, "cargo build --workspace --bins")
 }
 
+/// The binary of the command `glacis` (`GLACIS_CLI`).
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn cli() -> Outcome<PathBuf> {
+    place("GLACIS_CLI", &binaries_folder().join("glacis"), "cargo build --workspace --bins")
+}
+
 fn place(variable: &str, usual: &Path, command: &str) -> Outcome<PathBuf> {
     let path = env::var_os(variable).map_or_else(|| usual.to_path_buf(), PathBuf::from);
     if path.exists() {

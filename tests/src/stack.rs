@@ -177,7 +177,19 @@ impl Stack {
 ///
 /// If the file cannot be read, or does not contain what is to be replaced.
 pub fn quickstart(ports: &Ports, edits: &[(&str, &str)]) -> Outcome<String> {
-    let path = settings::root().join(QUICKSTART);
+    let config = with_ports(QUICKSTART, ports)?;
+    let wasm = settings::wasm()?;
+    let config = replaced(QUICKSTART, &config, WASM, &wasm.display().to_string())?;
+    edits.iter().try_fold(config, |config, (old, new)| replaced(QUICKSTART, &config, old, new))
+}
+
+/// A configuration of Envoy, from the top folder, with these ports instead of the quickstart's.
+///
+/// # Errors
+///
+/// As [`quickstart`].
+pub fn with_ports(file: &str, ports: &Ports) -> Outcome<String> {
+    let path = settings::root().join(file);
     let mut config = fs::read_to_string(&path).map_err(io("read", &path))?;
     let from = Ports::QUICKSTART;
     for (old, new) in [
@@ -186,20 +198,18 @@ pub fn quickstart(ports: &Ports, edits: &[(&str, &str)]) -> Outcome<String> {
         (from.ext_proc, ports.ext_proc),
         (from.upstream, ports.upstream),
     ] {
-        config =
-            replaced(&config, &format!("port_value: {old}}}"), &format!("port_value: {new}}}"))?;
+        let (old, new) = (format!("port_value: {old}}}"), format!("port_value: {new}}}"));
+        config = replaced(file, &config, &old, &new)?;
     }
-    let wasm = settings::wasm()?;
-    config = replaced(&config, WASM, &wasm.display().to_string())?;
-    edits.iter().try_fold(config, |config, (old, new)| replaced(&config, old, new))
+    Ok(config)
 }
 
 /// The path of the module in the file.
 pub const WASM: &str = "target/wasm32-wasip1/wasm/glacis_wasm_filter.wasm";
 
-fn replaced(text: &str, old: &str, new: &str) -> Outcome<String> {
+fn replaced(file: &str, text: &str, old: &str, new: &str) -> Outcome<String> {
     if !text.contains(old) {
-        return Err(Failure::new(format!("{QUICKSTART} does not contain {old:?}")));
+        return Err(Failure::new(format!("{file} does not contain {old:?}")));
     }
     Ok(text.replace(old, new))
 }

@@ -83,8 +83,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "ftw",
-        options: "[--write-readme] [-- ARGS]",
-        about: "the CRS regression tests; --write-readme renews the table in README.md",
+        options: "[--envoy] [--write-readme] [-- ARGS]",
+        about: "the CRS regression tests in process, or through a real Envoy and ext-proc",
         run: ftw::ftw,
     },
     Command {
@@ -129,7 +129,7 @@ fn help(_: &[String]) -> Outcome<()> {
 fn table() -> String {
     let mut text = String::from("cargo xtask COMMAND\n");
     for Command { name, options, about, .. } in COMMANDS {
-        text.push_str(&format!("\n  {name:<6} {options:<27} {about}"));
+        text.push_str(&format!("\n  {name:<6} {options:<36} {about}"));
     }
     text
 }

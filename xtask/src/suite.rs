@@ -80,23 +80,23 @@ fn test_steps(steps: &mut Steps) -> Outcome<()> {
     let artifacts = steps.run("build", build)?;
     steps.run("test", || {
         let mut test = cargo(["test", "--workspace", "--no-fail-fast"]);
-        cargo::run(test.envs(settings(&fetched, wasm, &artifacts)))
+        cargo::run(test.envs(settings(&fetched, Some(wasm), &artifacts)))
     })
 }
 
-/// How the end-to-end tests and `up` learn where things are. A binary that the workspace does not
-/// have (yet) has no setting.
+/// How the end-to-end tests, `up` and `ftw --envoy` learn where things are. What has not been built has
+/// no setting.
 pub(crate) fn settings(
     fetched: &Fetched,
-    wasm: PathBuf,
+    wasm: Option<PathBuf>,
     artifacts: &Artifacts,
 ) -> Vec<(&'static str, PathBuf)> {
     let mut settings = vec![
         ("GLACIS_ROOT", cargo::root()),
         ("GLACIS_ENVOY", fetched.envoy.clone()),
         ("GLACIS_CRS_DIR", fetched.crs.clone()),
-        ("GLACIS_WASM", wasm),
     ];
+    settings.extend(wasm.map(|wasm| ("GLACIS_WASM", wasm)));
     let binaries = [
         ("GLACIS_EXT_PROC", "glacis-ext-proc"),
         ("GLACIS_CLI", "glacis"),

@@ -22,7 +22,7 @@ pub(crate) fn up(arguments: &[String]) -> Outcome<()> {
         return Err(Failure::new("the workspace has no binary named `up`"));
     };
     let mut command = Command::new(program);
-    command.args(passed).envs(suite::settings(&fetched, wasm, &artifacts));
+    command.args(passed).envs(suite::settings(&fetched, Some(wasm), &artifacts));
     // Replacing ourselves leaves one process to signal: Ctrl-C, and a SIGTERM to the process that
     // was started, reach the program that knows how to stop what it has started.
     let error = command.exec();

@@ -1,0 +1,32 @@
+//! `crs-over-envoy [ARGUMENT…]`: the regression tests of CRS over a real Envoy, with these arguments for
+//! `glacis ftw`. `cargo xtask ftw --envoy` runs it.
+#![allow(clippy::print_stderr, reason = "a command line tool talks on its standard streams")]
+
+use std::process::ExitCode;
+
+use glacis_tests::crs::Regression;
+use glacis_tests::failure::{Outcome, doing};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("crs-over-envoy: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Outcome<bool> {
+    let folder = std::env::temp_dir().join(format!("glacis-crs-{}", std::process::id()));
+    let regression = Regression::start(&folder)?;
+    let status = regression.ftw(arguments)?.status().map_err(doing("run glacis"))?;
+    if status.success() {
+        std::fs::remove_dir_all(&folder).map_err(doing("remove the logs"))?;
+    } else {
+        eprintln!("logs: {}", folder.display());
+    }
+    Ok(status.success())
+}
