@@ -210,6 +210,7 @@ limits!(
     expanded_pattern_bytes_max,
     lookups_max,
     backtrack_steps_max,
+    rule_steps_max,
 );
 
 impl Config {

@@ -167,6 +167,7 @@ fn limits_hit(transaction: &Transaction) -> impl Iterator<Item = &'static str> {
         (flags.patterns_gave_up || flags.patterns_failed, "patterns"),
         (flags.lookups_dropped, "lookups"),
         (flags.matches_dropped, "matches"),
+        (flags.rules_cut_off, "rule_steps"),
     ]
     .into_iter()
     .filter_map(|(hit, name)| hit.then_some(name))

@@ -82,6 +82,8 @@ pub enum Uninspected {
     BodyNotSent,
     /// Only the beginning of the response's body was seen.
     ResponseTruncated,
+    /// Rules took more steps than they may (`SecRuleStepsLimit`): the rest of them did not run.
+    RulesCutOff,
 }
 
 impl Uninspected {
@@ -95,6 +97,7 @@ impl Uninspected {
         Self::BodyTruncated,
         Self::BodyNotSent,
         Self::ResponseTruncated,
+        Self::RulesCutOff,
     ];
 
     /// The reason as it stands in metrics and receipts.
@@ -109,6 +112,7 @@ impl Uninspected {
             Self::BodyTruncated => "body_truncated",
             Self::BodyNotSent => "body_not_sent",
             Self::ResponseTruncated => "response_truncated",
+            Self::RulesCutOff => "rules_cut_off",
         }
     }
 }

@@ -423,13 +423,20 @@ impl Inspector {
             mode: self.mode(),
             phase: self.refused().map(|refusal| refusal.phase),
             inspected: self.inspected(),
-            uninspected: self.uninspected,
+            uninspected: self.uninspected(),
             scores: self.transaction.scores(),
             rules,
             profile: &self.settings.profile,
             ruleset: self.transaction.program().hash(),
             request_id: &self.request.id,
         }
+    }
+
+    /// Why something was left out: the host's reason goes before the engine's.
+    fn uninspected(&self) -> Option<Uninspected> {
+        let cut_off = self.transaction.flags().rules_cut_off;
+        let by_engine = cut_off.then_some(Uninspected::RulesCutOff);
+        self.uninspected.or(by_engine)
     }
 
     fn inspected(&self) -> &'static str {

@@ -66,6 +66,13 @@ pub struct Limits {
     /// Steps that one evaluation of a pattern with look-around may take (patterns without it take
     /// linear time and need no limit).
     pub backtrack_steps_max: usize,
+    /// Steps of work that the rules may take in one transaction, and once more in phase 5: a deadline
+    /// that does not depend on the machine. `SecRuleStepsLimit` sets it. A step is the running of a
+    /// rule, the look at a value, 64 bytes read by an operator or a transformation, or 64
+    /// instructions of a back-tracking pattern. At the limit no further rule is run, the flag
+    /// `rules_cut_off` is set, and `SecRuleStepsLimitAction` says whether the request is refused
+    /// with 503 (where rules may block) or passes with what was found so far.
+    pub rule_steps_max: usize,
 }
 
 impl Default for Limits {
@@ -94,6 +101,7 @@ impl Default for Limits {
             expanded_pattern_bytes_max: 4_096,
             lookups_max: 256,
             backtrack_steps_max: 100_000,
+            rule_steps_max: 20_000_000,
         }
     }
 }

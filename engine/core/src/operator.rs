@@ -127,6 +127,8 @@ pub(crate) struct Capture {
     pub(crate) text: Vec<u8>,
     /// Whether the operator reached its limit of steps. It then counts as not having matched.
     pub(crate) gave_up: bool,
+    /// Instructions of a back-tracking pattern that were run: work beyond one look at each byte.
+    pub(crate) steps: usize,
 }
 
 impl Capture {
@@ -137,6 +139,7 @@ impl Capture {
         self.groups = [None; Self::GROUPS];
         self.text.clear();
         self.gave_up = false;
+        self.steps = 0;
     }
 }
 
@@ -215,7 +218,7 @@ pub(crate) fn search(
     capture: &mut Capture,
 ) -> bool {
     // Most values do not match: the groups are looked for only where one does.
-    let matched = pattern.try_is_match(value);
+    let matched = pattern.try_is_match(value, &mut capture.steps);
     capture.gave_up = matched.is_err();
     if matched != Ok(true) {
         return false;

@@ -116,17 +116,22 @@ impl Pattern {
 
     /// Whether the pattern matches anywhere in `haystack`; a search that gives up has not matched.
     pub(crate) fn is_match(&self, haystack: &[u8]) -> bool {
-        self.try_is_match(haystack) == Ok(true)
+        self.try_is_match(haystack, &mut 0) == Ok(true)
     }
 
     /// Whether the pattern matches anywhere in `haystack`.
-    pub(crate) fn try_is_match(&self, haystack: &[u8]) -> Result<bool, GaveUp> {
+    ///
+    /// The instructions that back-tracking has run are added to `steps`.
+    pub(crate) fn try_is_match(&self, haystack: &[u8], steps: &mut usize) -> Result<bool, GaveUp> {
         match &self.matcher {
             Matcher::Automaton { regex, .. } => {
                 Ok(regex.search_half(&Input::new(haystack).earliest(true)).is_some())
             }
             Matcher::Backtracking { program, steps_max } => {
-                known(program.search(haystack, 0, *steps_max, &mut []))
+                let mut left = *steps_max;
+                let found = program.search(haystack, 0, &mut left, &mut []);
+                *steps = steps.saturating_add(*steps_max - left);
+                known(found)
             }
         }
     }
@@ -143,7 +148,7 @@ impl Pattern {
             }
             Matcher::Backtracking { program, steps_max } => {
                 let mut groups = [None];
-                program.search(haystack, from, *steps_max, &mut groups);
+                program.search(haystack, from, &mut { *steps_max }, &mut groups);
                 let [whole] = groups;
                 whole
             }
@@ -173,7 +178,7 @@ impl Pattern {
         let (regex, slots_max) = match &self.matcher {
             Matcher::Automaton { regex, slots } => (regex, *slots),
             Matcher::Backtracking { program, steps_max } => {
-                return program.search(haystack, from, *steps_max, groups) == Found::Yes;
+                return program.search(haystack, from, &mut { *steps_max }, groups) == Found::Yes;
             }
         };
         // No more slots than the pattern has groups: the matcher's scratch is sized by the pattern, and

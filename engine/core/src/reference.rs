@@ -64,6 +64,8 @@ const MEMORY: &str = "bodies are inspected in memory, up to their limits";
 const LINEAR: &str = "patterns are matched in linear time and need no match limit";
 const CONNECTIONS: &str = "connections are Envoy's; use its limits";
 const HASHES: &str = "links are not signed, since responses are not changed";
+const STEPS: &str = "Of Glacis: work that rules may do for one request, in steps of 64 bytes or less. At the \
+                     limit `MSC_STEPS_LIMIT_EXCEEDED` is 1, which only phase 5 can see.";
 const REMOTE: &str = "rules come from files; fetch them beforehand";
 
 /// Directives.
@@ -135,6 +137,11 @@ pub(crate) const DIRECTIVES: &[Entry] = &[
     full("SecRuleRemoveByMsg", ""),
     full("SecRuleRemoveByTag", "The argument is a pattern, found anywhere in the tag."),
     refused("SecRuleScript", "no scripts are run; write a SecRule"),
+    full("SecRuleStepsLimit", STEPS),
+    full(
+        "SecRuleStepsLimitAction",
+        "Of Glacis: `Reject` with 503, the default, or `ProcessPartial`.",
+    ),
     full("SecRuleUpdateActionById", ""),
     full("SecRuleUpdateTargetById", ""),
     full("SecRuleUpdateTargetByMsg", ""),

@@ -14,10 +14,10 @@ use crate::{
     unicode_map::UnicodeMap,
 };
 
-/// What is done with a body that is longer than its limit.
+/// What is done with a body that is longer than its limit, or a transaction that takes more steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitAction {
-    /// The transaction is refused: 413 for a request, 500 for a response.
+    /// The transaction is refused: 413 for a request, 500 for a response, 503 for too many steps.
     Reject,
     /// What fits is inspected, the rest passes.
     ProcessPartial,
@@ -31,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) response_body_access: bool,
     pub(crate) request_body_limit_action: LimitAction,
     pub(crate) response_body_limit_action: LimitAction,
+    /// What becomes of a transaction whose rules take too many steps.
+    pub(crate) rule_steps_limit_action: LimitAction,
     /// Media types whose bodies are inspected, in lower case.
     pub(crate) response_body_mime_types: Vec<String>,
     pub(crate) argument_separator: u8,
@@ -51,6 +53,7 @@ impl Default for Settings {
             response_body_access: false,
             request_body_limit_action: LimitAction::Reject,
             response_body_limit_action: LimitAction::ProcessPartial,
+            rule_steps_limit_action: LimitAction::Reject,
             response_body_mime_types: vec!["text/plain".to_owned(), "text/html".to_owned()],
             argument_separator: b'&',
             collection_timeout: Duration::from_secs(3_600),
@@ -102,6 +105,10 @@ impl Settings {
             }
             "secresponsebodylimitaction" => {
                 self.response_body_limit_action = limit_action(one(name, arguments)?)?;
+            }
+            "secrulestepslimit" => limits.rule_steps_max = size(one(name, arguments)?)?,
+            "secrulestepslimitaction" => {
+                self.rule_steps_limit_action = limit_action(one(name, arguments)?)?;
             }
             "secresponsebodymimetype" => self.add_mime_types(name, arguments)?,
             "secresponsebodymimetypesclear" => self.response_body_mime_types.clear(),

@@ -16,6 +16,7 @@
 //!
 //! A transaction keeps its memory when it is started again: reuse it, one per worker.
 
+mod budget;
 mod collections;
 mod deferred;
 mod evaluate;
@@ -44,6 +45,7 @@ use crate::{
     variable::Variable,
     verdict::{Refusal, Verdict},
 };
+use budget::Budget;
 pub(crate) use collections::PERSISTENT;
 use collections::PersistentCollection;
 pub use matched::{Match, MatchedRule, Scores};
@@ -104,6 +106,9 @@ pub struct Flags {
     pub lookups_dropped: bool,
     /// More rules matched than are recorded.
     pub matches_dropped: bool,
+    /// Rules took more steps than they may: the rest of them did not run
+    /// (`MSC_STEPS_LIMIT_EXCEEDED`).
+    pub rules_cut_off: bool,
 }
 
 /// What the host has to do with body bytes.
@@ -211,6 +216,8 @@ pub struct Transaction {
     lookup: Option<Arc<dyn Lookup>>,
     /// Look-ups that the host may still be asked for.
     lookups_left: usize,
+    /// Work that rules may still do.
+    budget: Budget,
     patterns: patterns::ExpandedPatterns,
     scratch: Scratch,
 }
@@ -246,6 +253,7 @@ impl Transaction {
             collections: None,
             lookup: None,
             lookups_left: 0,
+            budget: Budget::default(),
             patterns: patterns::ExpandedPatterns::default(),
             scratch: Scratch::default(),
             program,
@@ -286,6 +294,7 @@ impl Transaction {
         self.current_rule = None;
         self.patterns.clear();
         self.lookups_left = self.program.limits.lookups_max;
+        self.budget = Budget::new(self.program.limits.rule_steps_max);
     }
 
     /// Begins a new request, whatever became of the one before.
@@ -318,6 +327,12 @@ impl Transaction {
     #[must_use]
     pub const fn flags(&self) -> Flags {
         self.flags
+    }
+
+    /// Steps that rules have taken so far, as [`Limits::rule_steps_max`](crate::Limits) counts them.
+    #[must_use]
+    pub const fn rule_steps(&self) -> u64 {
+        self.budget.spent()
     }
 
     /// The mode in force: `SecRuleEngine`, as changed by `ctl:ruleEngine`.
@@ -432,6 +447,8 @@ impl Transaction {
             self.stage = Stage::Finished;
             self.set_duration(now.saturating_sub(self.start_time));
             if self.control.rule_engine != RuleEngine::Off {
+                // Phase 5 counts what was done before; it must see the requests that cost most, too.
+                self.budget.renew(self.program.limits.rule_steps_max);
                 self.run(Phase::Logging);
             }
             self.save_collections();

@@ -87,6 +87,7 @@ variables! {
     MatchedVarsNames "MATCHED_VARS_NAMES" Collection 1 "Where those values stood.";
     MscPcreError "MSC_PCRE_ERROR" Scalar 1 "1 when a pattern with macros did not compile.";
     MscPcreLimitsExceeded "MSC_PCRE_LIMITS_EXCEEDED" Scalar 1 "1 when a pattern with look-around reached its limit of steps.";
+    MscStepsLimitExceeded "MSC_STEPS_LIMIT_EXCEEDED" Scalar 5 "1 when rules took more steps than SecRuleStepsLimit.";
     MultipartBoundaryQuoted "MULTIPART_BOUNDARY_QUOTED" Scalar 2 "1 when the boundary is quoted.";
     MultipartBoundaryWhitespace "MULTIPART_BOUNDARY_WHITESPACE" Scalar 2 "1 when the boundary holds white space.";
     MultipartCrlfLfLines "MULTIPART_CRLF_LF_LINES" Scalar 2 "1 when both line ends occur.";

@@ -129,15 +129,16 @@ impl Backtracker {
         Ok(Self { ops: compiler.ops, slots: compiler.slots, groups })
     }
 
-    /// Searches for the leftmost match and gives the groups' ranges in `slots` (two for each group).
+    /// Searches for the leftmost match and gives the groups' ranges. Each instruction takes one of
+    /// `steps_left`; without any the search gives up.
     pub(super) fn search(
         &self,
         haystack: &[u8],
         from: usize,
-        steps_max: usize,
+        steps_left: &mut usize,
         groups: &mut [Option<(usize, usize)>],
     ) -> Found {
-        let mut run = Run { program: self, haystack, steps_left: steps_max };
+        let mut run = Run { program: self, haystack, steps_left };
         for start in from..=haystack.len() {
             let mut slots = vec![None; self.slots];
             match run.attempt(0, start, &mut slots, 0) {
@@ -318,7 +319,7 @@ struct OutOfSteps;
 struct Run<'r> {
     program: &'r Backtracker,
     haystack: &'r [u8],
-    steps_left: usize,
+    steps_left: &'r mut usize,
 }
 
 /// Where to go on when an attempt fails.
@@ -346,7 +347,7 @@ impl Run<'_> {
         let mut stack = Vec::new();
         let (mut op, mut at) = (op, at);
         loop {
-            self.steps_left = self.steps_left.checked_sub(1).ok_or(OutOfSteps)?;
+            *self.steps_left = self.steps_left.checked_sub(1).ok_or(OutOfSteps)?;
             if stack.len() >= STACK_MAX || nesting >= NESTING_MAX {
                 return Err(OutOfSteps);
             }
@@ -465,7 +466,7 @@ mod tests {
     fn check(pcre: &str, text: &str, expected: Option<&[Option<(usize, usize)>]>) {
         let pattern = Backtracker::new(pcre).unwrap();
         let mut groups = vec![None; pattern.groups];
-        let found = pattern.search(text.as_bytes(), 0, STEPS, &mut groups);
+        let found = pattern.search(text.as_bytes(), 0, &mut { STEPS }, &mut groups);
         let seen = (found == Found::Yes).then_some(groups.as_slice());
         assert_eq!(seen, expected, "{pcre} on {text:?}");
     }
@@ -509,7 +510,7 @@ mod tests {
             let matched = automaton.captures(text.as_bytes(), &mut expected);
             let pattern = Backtracker::new(pcre).unwrap();
             let mut groups = [None; 10];
-            let found = pattern.search(text.as_bytes(), 0, STEPS, &mut groups);
+            let found = pattern.search(text.as_bytes(), 0, &mut { STEPS }, &mut groups);
             assert_eq!(found == Found::Yes, matched, "{pcre}");
             assert_eq!(groups[0], expected[0], "{pcre}");
         }
@@ -550,7 +551,7 @@ mod tests {
                 let mut expected = [None; 10];
                 let matched = automaton.captures(&text, &mut expected);
                 let mut groups = [None; 10];
-                let found = backtracker.search(&text, 0, STEPS, &mut groups);
+                let found = backtracker.search(&text, 0, &mut { STEPS }, &mut groups);
                 assert_eq!(found == Found::Yes, matched, "{pcre} on {text:?}");
                 assert_eq!(groups[0], expected[0], "{pcre} on {text:?}");
                 compared += 1;
@@ -563,7 +564,7 @@ mod tests {
     fn a_search_that_explodes_gives_up() {
         let pattern = Backtracker::new(r"(?!x)(a+)+$").unwrap();
         let text = [b"a".repeat(40), b"b".to_vec()].concat();
-        assert_eq!(pattern.search(&text, 0, STEPS, &mut [None; 2]), Found::GaveUp);
+        assert_eq!(pattern.search(&text, 0, &mut { STEPS }, &mut [None; 2]), Found::GaveUp);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::{
         TxKey,
     },
     scan::ByteSet,
+    settings::LimitAction,
     store::{Slice, ValueId},
     transform::Transformation,
     variable::Variable,
@@ -26,7 +27,7 @@ use crate::{
 impl Transaction {
     /// Evaluates the rules of one phase.
     pub(super) fn run(&mut self, phase: Phase) {
-        if self.skips(phase) {
+        if self.skips(phase) || self.budget.is_spent() {
             return;
         }
         let program = Arc::clone(&self.program);
@@ -67,14 +68,27 @@ impl Transaction {
     }
 
     /// Whether the rest of this phase is not to be evaluated.
-    fn ends(&self, phase: Phase) -> bool {
+    fn ends(&mut self, phase: Phase) -> bool {
         if self.control.rule_engine == RuleEngine::Off {
+            return true;
+        }
+        if self.budget.is_spent() {
+            self.cut_off(phase);
             return true;
         }
         phase != Phase::Logging
             && (self.verdict != Verdict::Allow
                 || self.allowed == Allowed::Phase(phase)
                 || self.skips(phase))
+    }
+
+    /// The rules have taken more steps than they may.
+    fn cut_off(&mut self, phase: Phase) {
+        self.flags.rules_cut_off = true;
+        let rejects = self.program.settings.rule_steps_limit_action == LimitAction::Reject;
+        if rejects && phase != Phase::Logging && !self.skips(phase) {
+            self.refuse_for_limit(503, phase);
+        }
     }
 
     /// Evaluates a rule and its chain. Gives what the rule says about the order, or `Next`.
@@ -100,6 +114,7 @@ impl Transaction {
 
     /// Evaluates one rule: every value of every target. Says whether any matched.
     fn run_rule(&mut self, program: &Program, index: RuleIndex, rule: &Rule) -> bool {
+        self.budget.charge(0);
         let Some(operator) = &rule.operator else {
             self.act(program, index, rule);
             return true;
@@ -119,6 +134,10 @@ impl Transaction {
         let values = core::mem::take(&mut self.scratch.values);
         let mut matched = false;
         for value in &values {
+            // What follows is not looked at, and so does not match; `ends` sees to the rest.
+            if self.budget.is_spent() {
+                break;
+            }
             if !self.removed_targets.is_empty() && self.target_removed(program, index, value) {
                 continue;
             }
@@ -178,6 +197,7 @@ impl Transaction {
                 operator.matches(bytes, parameter, capturing, &mut self.scratch.capture)
             }
         };
+        self.budget.charge(slice.len().saturating_add(self.scratch.capture.steps));
         self.flags.patterns_gave_up |= self.scratch.capture.gave_up;
         if matches == rule.negated {
             return false;
@@ -286,6 +306,7 @@ impl Transaction {
     ) -> bool {
         let scratch = &mut self.scratch;
         let input = if changed_before { &scratch.transform_in } else { self.store.bytes(value) };
+        self.budget.charge(input.len());
         let map = program.settings.unicode_map.as_deref();
         if !transformation.apply_mapped(input, map, &mut scratch.transform_out) {
             return false;

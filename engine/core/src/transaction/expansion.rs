@@ -45,6 +45,9 @@ impl Transaction {
             Variable::MscPcreLimitsExceeded => {
                 out.push(if self.flags.patterns_gave_up { b'1' } else { b'0' });
             }
+            Variable::MscStepsLimitExceeded => {
+                out.push(if self.flags.rules_cut_off { b'1' } else { b'0' });
+            }
             Variable::Sessionid => self.write_key(Variable::Session, out),
             Variable::Userid => self.write_key(Variable::User, out),
             Variable::FullRequest => self.write_full_request(out),

@@ -169,6 +169,7 @@ impl Transaction {
             | Variable::HighestSeverity
             | Variable::MscPcreError
             | Variable::MscPcreLimitsExceeded
+            | Variable::MscStepsLimitExceeded
             | Variable::Sessionid
             | Variable::Userid
             | Variable::FullRequest
