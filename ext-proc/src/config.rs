@@ -189,6 +189,8 @@ macro_rules! limits {
 limits!(
     request_body_bytes_max,
     request_body_no_files_bytes_max,
+    decoded_ratio_max,
+    content_codings_max,
     response_body_bytes_max,
     arguments_max,
     json_depth_max,
@@ -197,6 +199,7 @@ limits!(
     headers_max,
     cookies_max,
     multipart_parts_max,
+    upload_files_max,
     multipart_part_headers_max,
     transform_bytes_max,
     expansion_bytes_max,

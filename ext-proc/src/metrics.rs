@@ -25,6 +25,7 @@ pub struct Metrics {
     pub(crate) streams_open: Gauge,
     uninspected: Family<ReasonLabel, Counter>,
     errors: Family<KindLabel, Counter>,
+    limits: Family<LimitLabel, Counter>,
 }
 
 macro_rules! label {
@@ -42,6 +43,7 @@ label!(RuleLabel, rule_id: String);
 label!(DirectionLabel, direction: &'static str);
 label!(ReasonLabel, reason: &'static str);
 label!(KindLabel, kind: &'static str);
+label!(LimitLabel, limit: &'static str);
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RulesetLabel {
@@ -107,6 +109,7 @@ impl Metrics {
             streams_open: Gauge::default(),
             uninspected: Family::default(),
             errors: Family::default(),
+            limits: Family::default(),
         };
         for verdict in VERDICTS {
             drop(metrics.requests.get_or_create(&VerdictLabel { verdict }));
@@ -147,6 +150,11 @@ impl Metrics {
             "Requests of which something passed without inspection, by reason",
             metrics.uninspected.clone(),
         );
+        registry.register(
+            "glacis_limits_hit",
+            "Requests that reached a limit of the engine, by the limit's name in audit records",
+            metrics.limits.clone(),
+        );
         registry.register("glacis_errors", "What went wrong, by kind", metrics.errors.clone());
         metrics
     }
@@ -178,6 +186,9 @@ impl Metrics {
         self.requests.get_or_create(&VerdictLabel { verdict }).inc();
         if let Some(reason) = receipt.uninspected {
             self.uninspected.get_or_create(&ReasonLabel { reason: reason.name() }).inc();
+        }
+        for limit in outcome.limits.names() {
+            self.limits.get_or_create(&LimitLabel { limit }).inc();
         }
         for (direction, score) in
             [("inbound", receipt.scores.inbound), ("outbound", receipt.scores.outbound)]

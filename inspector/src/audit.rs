@@ -76,7 +76,7 @@ pub(crate) fn line(entry: &Entry<'_>, transaction: &Transaction, redaction: &Red
     if omitted > 0 {
         object.number("rules_omitted", omitted);
     }
-    object.strings("limits_hit", limits_hit(transaction));
+    object.strings("limits_hit", transaction.flags().names());
     object.end();
     out
 }
@@ -151,26 +151,6 @@ fn push_matches(out: &mut String, matches: &[Match], redaction: &Redaction) {
         object.end();
     }
     out.push(']');
-}
-
-fn limits_hit(transaction: &Transaction) -> impl Iterator<Item = &'static str> {
-    let flags = transaction.flags();
-    [
-        (flags.request_body_truncated, "request_body"),
-        (flags.response_body_truncated, "response_body"),
-        (flags.arguments_dropped, "arguments"),
-        (flags.headers_dropped, "headers"),
-        (flags.cookies_dropped, "cookies"),
-        (flags.tx_members_dropped, "tx_members"),
-        (flags.collection_members_dropped, "collection_members"),
-        (flags.values_cut, "values"),
-        (flags.patterns_gave_up || flags.patterns_failed, "patterns"),
-        (flags.lookups_dropped, "lookups"),
-        (flags.matches_dropped, "matches"),
-        (flags.rules_cut_off, "rule_steps"),
-    ]
-    .into_iter()
-    .filter_map(|(hit, name)| hit.then_some(name))
 }
 
 /// Bytes as text, cut.

@@ -1,6 +1,6 @@
 //! What a host has to do, and what it leaves behind.
 
-use glacis_engine::{Phase, RuleEngine, RuleId, Scores};
+use glacis_engine::{Flags, Phase, RuleEngine, RuleId, Scores};
 
 /// What the host has to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,13 +82,15 @@ pub enum Uninspected {
     BodyNotSent,
     /// Only the beginning of the response's body was seen.
     ResponseTruncated,
+    /// The response's body is compressed: rules have seen it as it is.
+    ResponseEncoded,
     /// Rules took more steps than they may (`SecRuleStepsLimit`): the rest of them did not run.
     RulesCutOff,
 }
 
 impl Uninspected {
     /// Every reason.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::EngineOff,
         Self::BodyNotWanted,
         Self::GrpcBody,
@@ -97,6 +99,7 @@ impl Uninspected {
         Self::BodyTruncated,
         Self::BodyNotSent,
         Self::ResponseTruncated,
+        Self::ResponseEncoded,
         Self::RulesCutOff,
     ];
 
@@ -112,6 +115,7 @@ impl Uninspected {
             Self::BodyTruncated => "body_truncated",
             Self::BodyNotSent => "body_not_sent",
             Self::ResponseTruncated => "response_truncated",
+            Self::ResponseEncoded => "response_encoded",
             Self::RulesCutOff => "rules_cut_off",
         }
     }
@@ -155,4 +159,6 @@ pub struct Outcome<'a> {
     pub receipt: Receipt<'a>,
     /// The audit record, one line of JSON without its end, if one is due.
     pub audit: Option<String>,
+    /// The limits that were hit, record or not.
+    pub limits: Flags,
 }

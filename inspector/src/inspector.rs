@@ -434,9 +434,10 @@ impl Inspector {
 
     /// Why something was left out: the host's reason goes before the engine's.
     fn uninspected(&self) -> Option<Uninspected> {
-        let cut_off = self.transaction.flags().rules_cut_off;
-        let by_engine = cut_off.then_some(Uninspected::RulesCutOff);
-        self.uninspected.or(by_engine)
+        let flags = self.transaction.flags();
+        let cut_off = flags.rules_cut_off.then_some(Uninspected::RulesCutOff);
+        let encoded = flags.response_body_encoded.then_some(Uninspected::ResponseEncoded);
+        self.uninspected.or(cut_off).or(encoded)
     }
 
     fn inspected(&self) -> &'static str {
@@ -478,7 +479,7 @@ impl Inspector {
             };
             audit::line(&entry, &self.transaction, &self.settings.redaction)
         });
-        Outcome { receipt, audit }
+        Outcome { receipt, audit, limits: self.transaction.flags() }
     }
 }
 

@@ -5,6 +5,10 @@ use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, RuleEngine, Start, Transaction};
 
+/// `{"a":["attack"]}`.
+const GZIP: &[u8] =
+    b"\x1f\x8b\x08\0\0\0\0\0\x02\x03\xabVJT\xb2\x8aVJ,)IL\xceV\x8a\xad\x05\x004x\xcc\xf5\x10\0\0\0";
+
 const MULTIPART: &str = "multipart/form-data; boundary=x";
 
 /// The base configuration between rules that say what a body was understood as.
@@ -28,6 +32,8 @@ fn program_in(mode: &str) -> Program {
     Program::build(&inputs, &NoFiles, Limits::default()).unwrap()
 }
 
+/// What `media_type` may carry behind it is a content coding: `text/xml in gzip`.
+///
 /// The ids of the rules that matched and log, what body processor there was, and the status.
 fn outcome(
     program: &Arc<Program>,
@@ -40,7 +46,9 @@ fn outcome(
     let time = Duration::ZERO;
     transaction.start(&Start { unique_id: "1", time, client: endpoint, server: endpoint });
     transaction.request_line(b"POST", uri.as_bytes(), b"HTTP/1.1");
+    let (media_type, coding) = media_type.split_once(" in ").unwrap_or((media_type, ""));
     transaction.request_header(b"Content-Type", media_type.as_bytes());
+    transaction.request_header(b"Content-Encoding", coding.as_bytes());
     transaction.evaluate_request_headers();
     transaction.request_body(body);
     transaction.evaluate_request_body();
@@ -87,6 +95,11 @@ fn bodies() {
             "MULTIPART",
             403,
         ),
+        ("application/json in gzip", GZIP, &[2], "JSON", 403),
+        ("application/json in br", GZIP, &[100_010], "JSON", 400),
+        ("application/json in zstd", b"{}", &[100_010], "JSON", 400),
+        ("application/json in compress", b"{}", &[100_015], "JSON", 415),
+        ("application/json in gzip, gzip, gzip", GZIP, &[100_015], "JSON", 415),
         (
             MULTIPART,
             b"--x\nContent-Disposition: form-data; name=\"a\"\n\n1\n--x--\n",

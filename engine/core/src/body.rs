@@ -14,6 +14,7 @@
 //!   of the body.
 #![deny(clippy::indexing_slicing)]
 
+pub(crate) mod encoding;
 mod json;
 mod multipart;
 #[cfg(test)]
@@ -205,6 +206,23 @@ impl BodyError {
 }
 
 impl BodyErrorKind {
+    /// Whether it is a limit that the body has hit, and not its form.
+    pub(crate) const fn is_limit(self) -> bool {
+        matches!(
+            self,
+            Self::ArgumentsFull
+                | Self::JsonDepth
+                | Self::JsonNames
+                | Self::MultipartFilesFull
+                | Self::MultipartHeaderLength
+                | Self::MultipartHeaders
+                | Self::MultipartNames
+                | Self::MultipartParts
+                | Self::XmlDepth
+                | Self::XmlNodes
+        )
+    }
+
     /// See [`BodyError::message`]. The beginnings are ModSecurity's, since logs are searched for them.
     #[must_use]
     pub fn message(self) -> &'static str {

@@ -14,6 +14,14 @@ pub struct Limits {
     pub request_body_bytes_max: usize,
     /// Request body bytes inspected, not counting files. `SecRequestBodyNoFilesLimit` sets it.
     pub request_body_no_files_bytes_max: usize,
+    /// Bytes that a compressed request body may decode to, for each byte of its own; 64 KiB are always
+    /// allowed. Beyond it nothing is decoded, and `REQBODY_ERROR` and `INBOUND_DATA_ERROR` are set.
+    /// What it decodes to is also under the limit of request bodies. 200 is what Apache's
+    /// `DeflateInflateRatioLimit` allows.
+    pub decoded_ratio_max: usize,
+    /// Content codings, one over the other, that are undone. A body with more is not decoded, which
+    /// sets `REQBODY_ERROR`.
+    pub content_codings_max: usize,
     /// Response body bytes inspected. `SecResponseBodyLimit` sets it.
     pub response_body_bytes_max: usize,
     /// Arguments kept of each of query string and body. `SecArgumentsLimit` sets it. Further ones
@@ -34,6 +42,9 @@ pub struct Limits {
     pub cookies_max: usize,
     /// Parts accepted in a multipart body. More are an error of the body processor.
     pub multipart_parts_max: usize,
+    /// Files kept of a multipart body. `SecUploadFileLimit` sets it. More are an error of the body processor,
+    /// and set `MULTIPART_FILE_LIMIT_EXCEEDED` with `MULTIPART_STRICT_ERROR`.
+    pub upload_files_max: usize,
     /// Header lines accepted in one part of a multipart body. More are an error of the body processor.
     pub multipart_part_headers_max: usize,
     /// Bytes a chain of transformations may grow a value to; the rest is cut off.
@@ -80,6 +91,8 @@ impl Default for Limits {
         Self {
             request_body_bytes_max: 13_107_200,
             request_body_no_files_bytes_max: 1_048_576,
+            decoded_ratio_max: 200,
+            content_codings_max: 2,
             response_body_bytes_max: 524_288,
             arguments_max: 1_000,
             json_depth_max: 128,
@@ -88,6 +101,7 @@ impl Default for Limits {
             headers_max: 256,
             cookies_max: 256,
             multipart_parts_max: 1_024,
+            upload_files_max: 100,
             multipart_part_headers_max: 32,
             transform_bytes_max: 33_554_432,
             expansion_bytes_max: 65_536,

@@ -64,6 +64,8 @@ const MEMORY: &str = "bodies are inspected in memory, up to their limits";
 const LINEAR: &str = "patterns are matched in linear time and need no match limit";
 const CONNECTIONS: &str = "connections are Envoy's; use its limits";
 const HASHES: &str = "links are not signed, since responses are not changed";
+const DECOMPRESSION: &str = "Of Glacis: `On`, the default, inspects what gzip, deflate, br and zstd bodies decode to; \
+                             `Off`, for applications that do not decode, makes them a `REQBODY_ERROR`.";
 const STEPS: &str = "Of Glacis: work that rules may do for one request, in steps of 64 bytes or less. At the \
                      limit `MSC_STEPS_LIMIT_EXCEEDED` is 1, which only phase 5 can see.";
 const REMOTE: &str = "rules come from files; fetch them beforehand";
@@ -119,6 +121,7 @@ pub(crate) const DIRECTIVES: &[Entry] = &[
     refused("SecRemoteRules", REMOTE),
     refused("SecRemoteRulesFailAction", REMOTE),
     full("SecRequestBodyAccess", ""),
+    full("SecRequestBodyDecompression", DECOMPRESSION),
     no_effect("SecRequestBodyInMemoryLimit", MEMORY),
     full("SecRequestBodyJsonDepthLimit", ""),
     full("SecRequestBodyLimit", ""),
@@ -158,7 +161,7 @@ pub(crate) const DIRECTIVES: &[Entry] = &[
     refused("SecUnicodeMap", "write SecUnicodeMapFile FILE CODEPAGE"),
     full("SecUnicodeMapFile", "For `%uHHHH` in `urlDecodeUni`."),
     no_effect("SecUploadDir", MEMORY),
-    no_effect("SecUploadFileLimit", MEMORY),
+    full("SecUploadFileLimit", "100 by default."),
     no_effect("SecUploadFileMode", MEMORY),
     only("SecUploadKeepFiles", "Off", "uploads are inspected in memory and not kept"),
     no_effect("SecWebAppId", "the host names itself in its audit records"),

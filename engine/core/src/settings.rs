@@ -29,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) rule_engine: RuleEngine,
     pub(crate) request_body_access: bool,
     pub(crate) response_body_access: bool,
+    /// Whether compressed request bodies are decoded; they are an error otherwise.
+    pub(crate) request_body_decompression: bool,
     pub(crate) request_body_limit_action: LimitAction,
     pub(crate) response_body_limit_action: LimitAction,
     /// What becomes of a transaction whose rules take too many steps.
@@ -51,6 +53,7 @@ impl Default for Settings {
             rule_engine: RuleEngine::default(),
             request_body_access: false,
             response_body_access: false,
+            request_body_decompression: true,
             request_body_limit_action: LimitAction::Reject,
             response_body_limit_action: LimitAction::ProcessPartial,
             rule_steps_limit_action: LimitAction::Reject,
@@ -92,6 +95,9 @@ impl Settings {
         match lower.as_str() {
             "secruleengine" => self.rule_engine = rule_engine(one(name, arguments)?)?,
             "secrequestbodyaccess" => self.request_body_access = on_off(one(name, arguments)?)?,
+            "secrequestbodydecompression" => {
+                self.request_body_decompression = on_off(one(name, arguments)?)?;
+            }
             "secresponsebodyaccess" => self.response_body_access = on_off(one(name, arguments)?)?,
             "secrequestbodylimit" => limits.request_body_bytes_max = size(one(name, arguments)?)?,
             "secrequestbodynofileslimit" => {
@@ -100,6 +106,7 @@ impl Settings {
             "secresponsebodylimit" => limits.response_body_bytes_max = size(one(name, arguments)?)?,
             "secargumentslimit" => limits.arguments_max = size(one(name, arguments)?)?,
             "secrequestbodyjsondepthlimit" => limits.json_depth_max = size(one(name, arguments)?)?,
+            "secuploadfilelimit" => limits.upload_files_max = size(one(name, arguments)?)?,
             "secrequestbodylimitaction" => {
                 self.request_body_limit_action = limit_action(one(name, arguments)?)?;
             }

@@ -84,6 +84,11 @@ pub struct Flags {
     pub request_body_truncated: bool,
     /// The response body was longer than inspected.
     pub response_body_truncated: bool,
+    /// The response body was compressed, and rules have seen it as it is.
+    pub response_body_encoded: bool,
+    /// The body processor stopped at a limit: depth, nodes, parts, names, bytes without files, or what a
+    /// compressed body may decode to (`REQBODY_ERROR`, with the reason in `REQBODY_ERROR_MSG`).
+    pub body_limit_reached: bool,
     /// There were more arguments than are kept.
     pub arguments_dropped: bool,
     /// There were more headers than are kept.
@@ -104,11 +109,34 @@ pub struct Flags {
     pub patterns_failed: bool,
     /// Rules asked for more look-ups than the host is asked for; the others count as not known.
     pub lookups_dropped: bool,
-    /// More rules matched than are recorded.
+    /// More rules matched, or more and longer values, than are recorded for logs.
     pub matches_dropped: bool,
     /// Rules took more steps than they may: the rest of them did not run
     /// (`MSC_STEPS_LIMIT_EXCEEDED`).
     pub rules_cut_off: bool,
+}
+
+impl Flags {
+    /// The names of the limits that were hit, as they stand in audit records and metrics.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        [
+            (self.request_body_truncated, "request_body"),
+            (self.response_body_truncated, "response_body"),
+            (self.body_limit_reached, "body_processor"),
+            (self.arguments_dropped, "arguments"),
+            (self.headers_dropped, "headers"),
+            (self.cookies_dropped, "cookies"),
+            (self.tx_members_dropped, "tx_members"),
+            (self.collection_members_dropped, "collection_members"),
+            (self.values_cut, "values"),
+            (self.patterns_gave_up || self.patterns_failed, "patterns"),
+            (self.lookups_dropped, "lookups"),
+            (self.matches_dropped, "matches"),
+            (self.rules_cut_off, "rule_steps"),
+        ]
+        .into_iter()
+        .filter_map(|(hit, name)| hit.then_some(name))
+    }
 }
 
 /// What the host has to do with body bytes.
@@ -179,6 +207,7 @@ struct Scratch {
     name: Vec<u8>,
     transform_in: Vec<u8>,
     transform_out: Vec<u8>,
+    decoded: Vec<u8>,
     capture: Capture,
     body: BodyScratch,
 }
@@ -373,7 +402,7 @@ impl Transaction {
         if !append_up_to(&mut self.store.request_body, chunk, max) {
             return BodyRoom::Left;
         }
-        self.flags.request_body_truncated = true;
+        self.request_body_cut();
         if self.program.settings.request_body_limit_action == LimitAction::Reject {
             self.refuse_for_limit(413, Phase::RequestBody);
         }
@@ -382,15 +411,20 @@ impl Transaction {
 
     /// Says that the body goes on beyond what the host could hand over, so that rules can tell
     /// (`INBOUND_DATA_ERROR`). What then becomes of the request is for rules, or the host, to decide.
-    pub const fn request_body_cut(&mut self) {
-        self.flags.request_body_truncated = true;
+    pub fn request_body_cut(&mut self) {
+        if !self.flags.request_body_truncated {
+            self.flags.request_body_truncated = true;
+            self.set_flag(Variable::InboundDataError, true);
+        }
     }
 
     /// Evaluates phase 2 with the body given so far.
     pub fn evaluate_request_body(&mut self) -> &Verdict {
         if self.advance(Stage::RequestBody, Stage::ResponseHeaders) {
             self.set_request_body();
-            self.run(Phase::RequestBody);
+            if self.inspecting() {
+                self.run(Phase::RequestBody);
+            }
         }
         &self.verdict
     }
@@ -424,7 +458,10 @@ impl Transaction {
         if !append_up_to(&mut self.store.response_body, chunk, max) {
             return BodyRoom::Left;
         }
-        self.flags.response_body_truncated = true;
+        if !self.flags.response_body_truncated {
+            self.flags.response_body_truncated = true;
+            self.set_flag(Variable::OutboundDataError, true);
+        }
         if self.program.settings.response_body_limit_action == LimitAction::Reject {
             self.refuse_for_limit(500, Phase::ResponseBody);
         }

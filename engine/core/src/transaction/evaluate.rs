@@ -37,10 +37,16 @@ impl Transaction {
         while let Some(next) = self.scans.next_candidate(at) {
             let rule = RuleIndex::from_usize(next);
             at = next + 1;
-            if self.removed_rules.contains(rule) || !self.may_match(&program, rule) {
+            if self.removed_rules.contains(rule) {
                 continue;
             }
-            match self.run_chain(&program, rule) {
+            // To ask may take steps too: values are transformed for it.
+            let flow = if self.may_match(&program, rule) {
+                self.run_chain(&program, rule)
+            } else {
+                Flow::Next
+            };
+            match flow {
                 Flow::Next => {}
                 Flow::Skip(count) => at = plan.rules.after(rule, count),
                 Flow::SkipAfter(marker) => {

@@ -165,7 +165,10 @@ impl Transaction {
         let cut = |value: &[u8]| {
             value.get(..value.len().min(limits.match_value_bytes_max)).unwrap_or_default().to_vec()
         };
-        let vars = self.matches.vars().iter().take(limits.matches_per_rule_max);
+        let vars = self.matches.vars();
+        self.flags.matches_dropped |= vars.len() > limits.matches_per_rule_max
+            || vars.iter().any(|var| var.value.len() > limits.match_value_bytes_max);
+        let vars = vars.iter().take(limits.matches_per_rule_max);
         let matches =
             vars.map(|var| Match { variable: cut(&var.name), value: cut(&var.value) }).collect();
         self.matches.records.push(Record { rule, msg, logdata, matches });

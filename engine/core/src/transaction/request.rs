@@ -4,10 +4,15 @@ use core::time::Duration;
 
 use super::{Start, Transaction};
 use crate::{
-    body::{self, BodySink, Outcome, Processor, Room, urlencoded},
+    body::{
+        self, BodyError, BodySink, Outcome, Processor, Room,
+        encoding::{self, Coding, EncodingError},
+        urlencoded,
+    },
     cookie,
     id::Phase,
     limits::Limits,
+    settings::LimitAction,
     store::{List, Slice, Store},
     transaction::Flags,
     variable::Variable,
@@ -36,7 +41,7 @@ impl Transaction {
         self.set_bytes(variable, text);
     }
 
-    fn set_flag(&mut self, variable: Variable, flag: bool) {
+    pub(super) fn set_flag(&mut self, variable: Variable, flag: bool) {
         self.set_bytes(variable, if flag { b"1" } else { b"0" });
     }
 
@@ -231,6 +236,7 @@ impl Transaction {
     /// Runs the body processor and sets what follows from the body.
     pub(super) fn set_request_body(&mut self) {
         self.set_number(Variable::RequestBodyLength, self.store.request_body.len() as u64);
+        let encoding = self.decode_body().err();
         self.set_flag(Variable::InboundDataError, self.flags.request_body_truncated);
         let processor = self.control.processor.filter(|_| self.control.request_body_access);
         let as_form = matches!(processor, Some(Processor::UrlEncoded | Processor::Raw));
@@ -241,8 +247,67 @@ impl Transaction {
             Some(processor) => self.process_body(processor),
             None => Outcome::default(),
         };
-        self.set_body_outcome(&outcome);
+        self.set_body_outcome(&outcome, encoding);
         self.set_arguments_size();
+    }
+
+    /// Puts what a compressed body decodes to in its place. Of a body that cannot be decoded, what could
+    /// be is inspected; if that is nothing, the body as it is.
+    fn decode_body(&mut self) -> Result<(), EncodingError> {
+        if self.store.request_body.is_empty() {
+            return Ok(());
+        }
+        let headers = self.store.list(List::RequestHeaders).iter();
+        let named = headers
+            .filter(|pair| self.store.bytes(pair.name).eq_ignore_ascii_case(b"content-encoding"))
+            .map(|pair| self.store.bytes(pair.value));
+        let codings = encoding::codings(named, self.program.limits.content_codings_max)?;
+        if !codings.is_empty() && !self.program.settings.request_body_decompression {
+            return Err(EncodingError::Off);
+        }
+        let by_ratio =
+            self.store.request_body.len().saturating_mul(self.program.limits.decoded_ratio_max);
+        let ratio_max = by_ratio.max(RATIO_BYTES_FREE);
+        let bytes_max = ratio_max.min(self.control.request_body_bytes_max);
+        // The coding named last was applied last. What is cut off in one is truncated in the next.
+        let mut result = Ok(());
+        for coding in codings.into_iter().rev() {
+            match self.undo_coding(coding, bytes_max) {
+                Ok(()) => {}
+                // As a body that is cut off without being compressed: that it is can be seen.
+                Err(EncodingError::Truncated) if self.flags.request_body_truncated => {}
+                Err(EncodingError::Full) => {
+                    let too_long = self.decoded_too_long(bytes_max == ratio_max);
+                    result = result.and(too_long);
+                }
+                Err(other) => return result.and(Err(other)),
+            }
+        }
+        result
+    }
+
+    fn undo_coding(&mut self, coding: Coding, bytes_max: usize) -> Result<(), EncodingError> {
+        let mut decoded = core::mem::take(&mut self.scratch.decoded);
+        let result = encoding::decode(coding, &self.store.request_body, bytes_max, &mut decoded);
+        if result.is_ok() || !decoded.is_empty() {
+            core::mem::swap(&mut self.store.request_body, &mut decoded);
+        }
+        decoded.clear();
+        decoded.shrink_to(body::BodyScratch::RETAINED_BYTES_MAX);
+        self.scratch.decoded = decoded;
+        result
+    }
+
+    /// A body decodes to more than is inspected: more than its size allows for, or too much at all.
+    fn decoded_too_long(&mut self, by_ratio: bool) -> Result<(), EncodingError> {
+        self.flags.request_body_truncated = true;
+        if by_ratio {
+            return Err(EncodingError::Full);
+        }
+        if self.program.settings.request_body_limit_action == LimitAction::Reject {
+            self.refuse_for_limit(413, Phase::RequestBody);
+        }
+        Ok(())
     }
 
     fn process_body(&mut self, processor: Processor) -> Outcome {
@@ -279,20 +344,25 @@ impl Transaction {
         outcome
     }
 
-    fn set_body_outcome(&mut self, outcome: &Outcome) {
+    fn set_body_outcome(&mut self, outcome: &Outcome, encoding: Option<EncodingError>) {
         let too_large =
             outcome.bytes_without_files > self.program.limits.request_body_no_files_bytes_max;
-        let message = match outcome.error {
-            Some(error) => error.message(),
-            None if too_large => {
+        let limit = outcome.error.is_some_and(|error| error.kind.is_limit());
+        self.flags.body_limit_reached =
+            limit || too_large || encoding.is_some_and(EncodingError::is_limit);
+        let processor_message = outcome.error.map_or("", BodyError::message);
+        let message = match (encoding, outcome.error) {
+            (Some(error), _) => error.message(),
+            (None, Some(_)) => processor_message,
+            (None, None) if too_large => {
                 "Request body excluding files is bigger than the maximum expected."
             }
-            None => "",
+            (None, None) => "",
         };
         self.set_flag(Variable::ReqbodyError, !message.is_empty());
         self.set_bytes(Variable::ReqbodyErrorMsg, message.as_bytes());
         self.set_flag(Variable::ReqbodyProcessorError, outcome.error.is_some());
-        self.set_bytes(Variable::ReqbodyProcessorErrorMsg, message.as_bytes());
+        self.set_bytes(Variable::ReqbodyProcessorErrorMsg, processor_message.as_bytes());
         if outcome.invalid_escapes {
             self.set_flag(Variable::UrlencodedError, true);
         }
@@ -348,11 +418,18 @@ impl Transaction {
     }
 
     pub(super) fn set_response_body(&mut self) {
+        let encoding = self.store.find(List::ResponseHeaders, b"content-encoding");
+        let plain = |value: &[u8]| value.trim_ascii().eq_ignore_ascii_case(b"identity");
+        self.flags.response_body_encoded =
+            !self.store.response_body.is_empty() && encoding.is_some_and(|value| !plain(value));
         self.set(Variable::ResponseBody, self.store.response_body_slice());
         self.set_number(Variable::ResponseContentLength, self.store.response_body.len() as u64);
         self.set_flag(Variable::OutboundDataError, self.flags.response_body_truncated);
     }
 }
+
+/// Bytes that any compressed body may decode to, however short it is.
+const RATIO_BYTES_FREE: usize = 64 << 10;
 
 /// Puts what a body processor finds into the collections, up to the limits.
 struct Sink<'t> {
@@ -466,6 +543,9 @@ impl BodySink for Sink<'_> {
     }
 
     fn file(&mut self, field: &[u8], file_name: &[u8], content: &[u8]) -> Room {
+        if self.store.list(List::FilesContent).len() >= self.limits.upload_files_max {
+            return Room::Full;
+        }
         let mut digits = [0; 20];
         let size = decimal(content.len() as u64, &mut digits);
         self.files_bytes += content.len();
