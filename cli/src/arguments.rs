@@ -281,9 +281,9 @@ Usage: glacis eval --rules FILE [--rules FILE…] [OPTION…] [REQUESTS.jsonl|-]
   -q, --quiet          no remarks on standard error
 
 In:  {\"id\", \"class\"?, \"client\": {\"ip\", \"port\"}?, \"server\": {\"ip\", \"port\"}?, \"method\", \"uri\",
-      \"protocol\", \"headers\": [[name, value]…], \"body_base64\"?,
-      \"response\": {\"status\", \"protocol\", \"headers\", \"body_base64\"?}?}
-     Method, URI, names and values that are not UTF-8 are written {\"base64\": \"…\"}.
+      \"protocol\", \"headers\": [[name, value]…], \"body\"? or \"body_base64\"?,
+      \"response\": {\"status\", \"protocol\", \"headers\", \"body\"? or \"body_base64\"?}?}
+     Method, URI, names, values and body that are not UTF-8 are written {\"base64\": \"…\"}.
 Out: {\"id\", \"action\": \"allow|deny|redirect|drop\", \"status\", \"phase\", \"matched\": [{\"id\", \"phase\", \"msg\",
       \"logdata\", \"severity\", \"tags\", \"matches\": [{\"variable\", \"value\"}]}],
       \"scores\": {\"inbound\", \"outbound\"}, \"location\"?, \"error\"?}

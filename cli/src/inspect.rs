@@ -46,10 +46,10 @@ fn evaluate_request(transaction: &mut Transaction, request: &Request, body_chunk
     if transaction.evaluate_request_headers().refusal().is_some() {
         return;
     }
-    if let Some(body) = &request.body_base64
+    if let Some(body) = request.body()
         && transaction.wants_request_body()
     {
-        for chunk in body.0.chunks(body_chunk) {
+        for chunk in body.chunks(body_chunk) {
             if transaction.request_body(chunk) == BodyRoom::Full {
                 break;
             }
@@ -66,10 +66,10 @@ fn evaluate_response(transaction: &mut Transaction, response: &Response, body_ch
     if transaction.evaluate_response_headers().refusal().is_some() {
         return;
     }
-    if let Some(body) = &response.body_base64
+    if let Some(body) = response.body()
         && transaction.wants_response_body()
     {
-        for chunk in body.0.chunks(body_chunk) {
+        for chunk in body.chunks(body_chunk) {
             if transaction.response_body(chunk) == BodyRoom::Full {
                 break;
             }

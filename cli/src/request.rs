@@ -25,6 +25,9 @@ pub(crate) struct Request {
     pub(crate) protocol: Bytes,
     #[serde(default)]
     pub(crate) headers: Vec<(Bytes, Bytes)>,
+    /// The body, readable; [`Self::body`] is either of the two.
+    #[serde(default)]
+    pub(crate) body: Option<Bytes>,
     #[serde(default)]
     pub(crate) body_base64: Option<Base64>,
     #[serde(default)]
@@ -39,8 +42,22 @@ pub(crate) struct Response {
     pub(crate) protocol: Bytes,
     #[serde(default)]
     pub(crate) headers: Vec<(Bytes, Bytes)>,
+    /// The body, readable; [`Self::body`] is either of the two.
+    #[serde(default)]
+    pub(crate) body: Option<Bytes>,
     #[serde(default)]
     pub(crate) body_base64: Option<Base64>,
+}
+
+impl Response {
+    /// The body, however it was written.
+    pub(crate) fn body(&self) -> Option<&[u8]> {
+        either(self.body.as_ref(), self.body_base64.as_ref())
+    }
+}
+
+fn either<'b>(text: Option<&'b Bytes>, base64: Option<&'b Base64>) -> Option<&'b [u8]> {
+    text.map(|text| &*text.0).or_else(|| base64.map(|base64| &*base64.0))
 }
 
 fn http_1_1() -> Bytes {
@@ -110,18 +127,33 @@ impl Request {
         if line.trim_ascii_start().first() != Some(&b'{') {
             return Err(Malformed { id: None, message: "a request is a JSON object".to_owned() });
         }
-        serde_json::from_slice(line).map_err(|error| {
+        let request: Self = serde_json::from_slice(line).map_err(|error| {
             let id = serde_json::from_slice(line).ok().map(|OnlyId { id }| id);
             Malformed { id, message: explain(&error) }
-        })
+        })?;
+        let twice = request.body.is_some() && request.body_base64.is_some()
+            || request
+                .response
+                .as_ref()
+                .is_some_and(|given| given.body.is_some() && given.body_base64.is_some());
+        if twice {
+            let message = "body and body_base64 are given, which is one too many".to_owned();
+            return Err(Malformed { id: Some(request.id), message });
+        }
+        Ok(request)
+    }
+
+    /// The body, however it was written.
+    pub(crate) fn body(&self) -> Option<&[u8]> {
+        either(self.body.as_ref(), self.body_base64.as_ref())
     }
 
     /// Bytes of the request and its response, the syntax of HTTP/1.1 between them included.
     pub(crate) fn bytes(&self) -> usize {
         let line = self.method.0.len() + self.uri.0.len() + self.protocol.0.len() + 4;
-        let body = self.body_base64.as_ref().map_or(0, |body| body.0.len());
+        let body = self.body().map_or(0, <[u8]>::len);
         let response = self.response.as_ref().map_or(0, |response| {
-            let body = response.body_base64.as_ref().map_or(0, |body| body.0.len());
+            let body = response.body().map_or(0, <[u8]>::len);
             response.protocol.0.len() + 6 + header_bytes(&response.headers) + body
         });
         line + header_bytes(&self.headers) + body + response

@@ -57,6 +57,7 @@ fn response(status: u16, mut headers: BTreeMap<String, String>, body: Vec<u8>) -
         status,
         protocol: Bytes(b"HTTP/1.1".to_vec()),
         headers: headers.into_iter().map(pair).collect(),
+        body: None,
         body_base64: Some(Base64(body)),
     }
 }

@@ -39,6 +39,7 @@ impl Engine {
             uri: Bytes(parts.uri.clone()),
             protocol: Bytes(parts.version.clone()),
             headers: pairs.collect(),
+            body: None,
             body_base64: Some(Base64(parts.body.clone())),
             response: Some(response),
         };
@@ -71,7 +72,7 @@ fn rendered(response: &Response) -> Vec<u8> {
         out.extend_from_slice(&[&name.0[..], b": ", &value.0, b"\r\n"].concat());
     }
     out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(response.body_base64.as_ref().map_or(&[][..], |body| &body.0));
+    out.extend_from_slice(response.body().unwrap_or_default());
     out
 }
 
