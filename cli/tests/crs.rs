@@ -5,19 +5,7 @@
 
 mod run;
 
-use std::path::PathBuf;
-
-use run::glacis_with;
-
-fn crs() -> PathBuf {
-    let fetched = || {
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.fetched/crs-4.25.0").canonicalize().ok()
-    };
-    let folder = std::env::var_os("GLACIS_CRS_DIR").map(PathBuf::from).or_else(fetched);
-    let folder = folder.filter(|folder| folder.join("tests").is_dir());
-    assert!(folder.is_some(), "no CRS with its tests: run `cargo xtask fetch`");
-    folder.unwrap_or_default()
-}
+use run::{crs, glacis_with};
 
 /// CRS's tests come out the same with the engine's fast path and without it.
 #[test]

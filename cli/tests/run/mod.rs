@@ -23,6 +23,17 @@ pub(crate) fn data() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data")
 }
 
+/// The folder of CRS, with its tests: the fetched one, or that of `GLACIS_CRS_DIR`.
+pub(crate) fn crs() -> PathBuf {
+    let fetched = || {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.fetched/crs-4.25.0").canonicalize().ok()
+    };
+    let folder = std::env::var_os("GLACIS_CRS_DIR").map(PathBuf::from).or_else(fetched);
+    let folder = folder.filter(|folder| folder.join("tests").is_dir());
+    assert!(folder.is_some(), "no CRS with its tests: run `cargo xtask fetch`");
+    folder.unwrap_or_default()
+}
+
 /// Runs `glacis` with `arguments`, split at spaces.
 pub(crate) fn glacis(arguments: &str, input: &[u8]) -> Ran {
     let arguments: Vec<&str> = arguments.split_ascii_whitespace().collect();
