@@ -70,7 +70,8 @@ impl Compiler<'_> {
             blocks = true;
             lowered.disruptive = by_default;
         }
-        let status = lowered.status.or(if blocks { default_status } else { None });
+        let inherits = blocks || matches!(lowered.disruptive, Disruptive::Deny(_));
+        let status = lowered.status.or(if inherits { default_status } else { None });
         with_status(&mut lowered.disruptive, status);
         lowered
     }
@@ -399,8 +400,9 @@ fn transformation(name: &str, chain: &mut Vec<Transformation>) -> Result<(), Str
 }
 
 fn with_status(disruptive: &mut Disruptive, status: Option<u16>) {
-    if let (Disruptive::Deny(current) | Disruptive::Redirect(current, _), Some(status)) =
-        (disruptive, status)
+    // A client follows a redirect of the 300s only; of another status the default stays.
+    if let (Disruptive::Deny(current), Some(status))
+    | (Disruptive::Redirect(current, _), Some(status @ 300..=399)) = (disruptive, status)
     {
         *current = status;
     }
