@@ -209,6 +209,8 @@ limits!(
     matches_per_rule_max,
     match_value_bytes_max,
     matched_rules_max,
+    trace_steps_max,
+    trace_bytes_max,
     expanded_patterns_max,
     expanded_pattern_bytes_max,
     lookups_max,

@@ -59,7 +59,9 @@ pub use reference::reference;
 pub use settings::LimitAction;
 pub use source::{Input, NoFiles, Source, SourceError, SourceFile};
 pub use transaction::{
-    BodyRoom, Endpoint, Flags, Hidden, Match, MatchedRule, Scores, Start, Transaction,
+    BodyRoom, Endpoint, Excerpt, Flags, Hidden, Match, MatchedRule, Scores, Start, TraceEvent,
+    TraceStep, TracedCapture, TracedChange, TracedMatch, TracedOutcome, TracedRule, TracedStage,
+    Transaction,
 };
 pub use unicode_map::UnicodeMap;
 pub use variable::{Kind, Variable};

@@ -65,6 +65,11 @@ pub struct Limits {
     pub match_value_bytes_max: usize,
     /// Rules recorded as matched in one transaction.
     pub matched_rules_max: usize,
+    /// Steps in the trace of a transaction that has one. Further ones are left out and flagged.
+    pub trace_steps_max: usize,
+    /// Bytes of values in the trace of a transaction that has one. Steps that would take more are left
+    /// out and flagged.
+    pub trace_bytes_max: usize,
     /// Different patterns with macros that are compiled in one transaction. Further ones do not match
     /// and are flagged.
     pub expanded_patterns_max: usize,
@@ -111,6 +116,8 @@ impl Default for Limits {
             matches_per_rule_max: 16,
             match_value_bytes_max: 1_024,
             matched_rules_max: 512,
+            trace_steps_max: 16_384,
+            trace_bytes_max: 4_194_304,
             expanded_patterns_max: 16,
             expanded_pattern_bytes_max: 4_096,
             lookups_max: 256,

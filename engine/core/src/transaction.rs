@@ -26,6 +26,7 @@ mod patterns;
 mod request;
 mod sanitise;
 mod scans;
+mod trace;
 mod tx;
 mod values;
 
@@ -51,6 +52,10 @@ use collections::PersistentCollection;
 pub use matched::{Match, MatchedRule, Scores};
 pub use sanitise::Hidden;
 use scans::Scans;
+pub use trace::{
+    Excerpt, TraceEvent, TraceStep, TracedCapture, TracedChange, TracedMatch, TracedOutcome,
+    TracedRule, TracedStage,
+};
 use tx::TxCollection;
 use values::ValueRef;
 pub(crate) use values::is_stable;
@@ -114,6 +119,8 @@ pub struct Flags {
     /// Rules took more steps than they may: the rest of them did not run
     /// (`MSC_STEPS_LIMIT_EXCEEDED`).
     pub rules_cut_off: bool,
+    /// More happened than a trace may hold.
+    pub trace_cut: bool,
 }
 
 impl Flags {
@@ -133,6 +140,7 @@ impl Flags {
             (self.lookups_dropped, "lookups"),
             (self.matches_dropped, "matches"),
             (self.rules_cut_off, "rule_steps"),
+            (self.trace_cut, "trace"),
         ]
         .into_iter()
         .filter_map(|(hit, name)| hit.then_some(name))
@@ -238,6 +246,7 @@ pub struct Transaction {
     /// The `ctl` actions that took targets away: rule and position of the action.
     removed_targets: Vec<(RuleIndex, usize)>,
     matches: matched::Matches,
+    trace: Option<Box<trace::Trace>>,
     highest_severity: u8,
     current_rule: Option<RuleIndex>,
     start_time: Duration,
@@ -276,6 +285,7 @@ impl Transaction {
             removed_rules: RuleSet::default(),
             removed_targets: Vec::new(),
             matches: matched::Matches::default(),
+            trace: None,
             highest_severity: 255,
             current_rule: None,
             start_time: Duration::ZERO,
@@ -319,6 +329,9 @@ impl Transaction {
         self.removed_rules.clear();
         self.removed_targets.clear();
         self.matches.clear();
+        if let Some(trace) = &mut self.trace {
+            trace.clear();
+        }
         self.highest_severity = 255;
         self.current_rule = None;
         self.patterns.clear();

@@ -1,6 +1,7 @@
 //! Rules and requests as data: each file under `data/transactions` holds rules, requests and what must
 //! come of them. Every file runs in several ways that must not differ: the body in one piece and byte by
-//! byte, in a fresh transaction and in one that has been used before, with the fast path and without.
+//! byte, in a fresh transaction (which keeps a trace) and in one that has been used before, with the fast
+//! path and without.
 //!
 //! The sections of a file begin with a line `=== NAME`: `rules` once, then for each request `request`
 //! (as on the wire, lines ended by LF, the body after a blank line, escapes \r \n \xHH resolved in the
@@ -226,7 +227,7 @@ fn play(used: &mut Transaction, list: &[Section], chunk: usize, fresh: bool) -> 
             continue;
         }
         if fresh {
-            *used = new();
+            *used = new().with_trace();
         }
         let response = list.get(at + 1).filter(|next| next.name.starts_with("response"));
         run(used, section, response, chunk);
@@ -252,7 +253,7 @@ fn check(path: &Path) {
         assert_eq!(again, seen, "{}: in chunks of {chunk}", path.display());
     }
     let fresh = play(&mut used, &list, usize::MAX, true);
-    assert_eq!(fresh, seen, "{}: in fresh transactions", path.display());
+    assert_eq!(fresh, seen, "{}: in fresh transactions, with a trace", path.display());
     let mut every_rule = transaction(&Arc::new(build().without_gates()));
     let slow = play(&mut every_rule, &list, usize::MAX, false);
     assert_eq!(slow, seen, "{}: without gates", path.display());

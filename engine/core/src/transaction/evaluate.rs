@@ -215,6 +215,9 @@ impl Transaction {
         self.write_value_name(value, &mut name);
         self.matches.push_var(&name, self.store.bytes(slice));
         self.scratch.name = name;
+        if self.trace.is_some() {
+            self.trace_match(program, index, parameter, value, slice);
+        }
         self.act(program, index, rule);
         true
     }
@@ -407,6 +410,10 @@ impl Transaction {
                 true
             }
         };
+        if self.trace.is_some() {
+            let after = set.then_some(&*value);
+            self.trace_change(program, setvar.collection, known, &name, after);
+        }
         match (known, set) {
             (Some(slot), true) => self.tx.set_slot(slot, &value),
             (Some(slot), false) => self.tx.unset_slot(slot),

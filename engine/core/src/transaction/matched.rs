@@ -144,6 +144,9 @@ impl Transaction {
         if let Some(severity) = starter.meta.severity {
             self.highest_severity = self.highest_severity.min(severity);
         }
+        if self.trace.is_some() {
+            self.trace_rule(program, rule);
+        }
         if !starter.log && !starter.audit_log {
             return;
         }

@@ -1,0 +1,184 @@
+//! The trace of a transaction: what it tells, that it is bounded, and that it is off unless asked for.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may fail loudly")]
+
+use std::{fmt::Write as _, net::Ipv4Addr, sync::Arc, time::Duration};
+
+use glacis_engine::{
+    Endpoint, Excerpt, Input, Limits, NoFiles, Program, Start, TraceEvent, Transaction,
+};
+
+fn transaction(rules: &str, limits: Limits) -> Transaction {
+    let input =
+        Input::Text { name: "rules".to_owned(), text: format!("SecRuleEngine On\n{rules}") };
+    Transaction::new(Arc::new(Program::build(&[input], &NoFiles, limits).unwrap()))
+}
+
+fn run(transaction: &mut Transaction, uri: &str) {
+    let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+    let start = Start { unique_id: "1", time: Duration::ZERO, client: endpoint, server: endpoint };
+    transaction.start(&start);
+    transaction.request_line(b"GET", uri.as_bytes(), b"HTTP/1.1");
+    transaction.evaluate_request_headers();
+    transaction.evaluate_request_body();
+    transaction.finish(Duration::ZERO);
+}
+
+fn text(excerpt: &Excerpt) -> String {
+    let cut = if excerpt.is_cut() { format!("…{}", excerpt.length) } else { String::new() };
+    format!("{}{cut}", excerpt.bytes.escape_ascii())
+}
+
+/// One line a step.
+fn story(transaction: &Transaction) -> String {
+    let mut out = String::new();
+    for step in transaction.trace() {
+        let rule = &step.rule;
+        let _ = write!(out, "{}/{} {}:{} ", rule.id, rule.link, rule.phase.number(), rule.line);
+        match step.event {
+            TraceEvent::Match(found) => {
+                let negated = if rule.negated { "!" } else { "" };
+                let name = found.variable.escape_ascii();
+                let _ = write!(out, "{name}={} {negated}@{}", text(&found.value), rule.operator);
+                if let Some(parameter) = &found.parameter {
+                    let _ = write!(out, " {}", text(parameter));
+                }
+                for stage in &found.stages {
+                    let _ = write!(out, " t:{}={}", stage.transformation, text(&stage.value));
+                }
+                for part in &found.found {
+                    let _ = write!(out, " {}@{:?}={}", part.group, part.range, text(&part.text));
+                }
+                let _ = write!(out, " {}", found.fingerprint.escape_ascii());
+            }
+            TraceEvent::Change(change) => {
+                let side =
+                    |side: &Option<Excerpt>| side.as_ref().map_or_else(|| "-".to_owned(), text);
+                let name = change.member.escape_ascii();
+                let _ = write!(out, "{name}: {} -> {}", side(&change.before), side(&change.after));
+            }
+            TraceEvent::Rule(said) => {
+                let _ = write!(out, "{} {:?}", rule.disruptive, rule.status);
+                let _ = write!(out, " [{}] [{}]", text(&said.msg), text(&said.logdata));
+            }
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+    }
+    out
+}
+
+#[track_caller]
+fn check(rules: &str, uri: &str, expected: &[&str]) {
+    let mut transaction = transaction(rules, Limits::default()).with_trace();
+    // What an earlier request left behind is gone.
+    run(&mut transaction, "/?other=%41&n=1");
+    run(&mut transaction, uri);
+    let seen = story(&transaction);
+    assert_eq!(seen.lines().collect::<Vec<_>>(), expected, "{seen}");
+    assert!(!transaction.flags().trace_cut);
+}
+
+#[test]
+fn transformations_and_captures() {
+    check(
+        r#"SecRule ARGS "@rx b(.)d" "id:1,phase:2,pass,nolog,t:none,t:lowercase,t:trim,t:hexDecode""#,
+        "/?a=614243640A",
+        &[],
+    );
+    check(
+        r#"SecRule ARGS "@rx b(.)d" "id:1,phase:2,deny,status:406,t:none,t:trim,t:lowercase,msg:'%{MATCHED_VAR}'""#,
+        "/?a=+aBcD",
+        &[
+            "1/0 2:2 ARGS:a= aBcD @rx t:trim=aBcD t:lowercase=abcd 0@1..4=bcd 1@2..3=c",
+            "1/0 2:2 deny Some(406) [abcd] []",
+        ],
+    );
+}
+
+#[test]
+fn all_stages_are_looked_at_up_to_the_one_that_matched() {
+    check(
+        r#"SecRule ARGS "@streq x y" "id:1,phase:2,pass,multiMatch,t:trim,t:removeWhitespace""#,
+        "/?a=+x+y",
+        &["1/0 2:2 ARGS:a= x y @streq x y t:trim=x y 0@0..3=x y", "1/0 2:2 pass None [] []"],
+    );
+}
+
+#[test]
+fn chains_and_changes() {
+    check(
+        r#"SecAction "id:1,phase:1,pass,nolog,setvar:tx.score=0,setvar:tx.max=5"
+        SecRule ARGS:n "@gt 1" "id:2,phase:1,pass,setvar:tx.score=+%{ARGS.n},chain"
+        SecRule TX:SCORE "!@lt %{tx.max}" "setvar:!tx.score,setvar:tx.%{MATCHED_VAR_NAME}=1""#,
+        "/?n=7",
+        &[
+            "1/0 1:2 score: - -> 0",
+            "1/0 1:2 max: - -> 5",
+            "1/0 1:2 pass None [] []",
+            "2/0 1:3 ARGS:n=7 @gt 1",
+            "2/0 1:3 score: 0 -> 7",
+            "2/1 1:4 TX:score=7 !@lt 5",
+            "2/1 1:4 score: 7 -> -",
+            "2/1 1:4 tx:score: - -> 1",
+            "2/0 1:3 pass None [] []",
+        ],
+    );
+}
+
+#[test]
+fn what_operators_find() {
+    for (operator, expected) in [
+        ("@contains lo w", "0@3..7=lo w"),
+        ("@beginsWith hello", "0@0..5=hello"),
+        ("@endsWith world", "0@6..11=world"),
+        ("@pm nothing world", "0@6..11=world"),
+        ("@validateByteRange 97-122", r"0@5..6= "),
+        ("@rx o", "0@4..5=o"),
+        ("!@rx x", ""),
+    ] {
+        let rules = format!("SecRule ARGS \"{operator}\" \"id:1,phase:2,pass\"");
+        let mut transaction = transaction(&rules, Limits::default()).with_trace();
+        run(&mut transaction, "/?a=hello+world");
+        let seen = story(&transaction);
+        let first = seen.lines().next().unwrap_or_default();
+        assert!(first.ends_with(expected.trim_end()), "{operator}: {seen}");
+    }
+    check(
+        r#"SecRule ARGS "@detectSQLi" "id:1,phase:2,pass""#,
+        "/?a=1'+or+1=1--",
+        &["1/0 2:2 ARGS:a=1\\' or 1=1-- @detectSQLi s&1c", "1/0 2:2 pass None [] []"],
+    );
+}
+
+#[test]
+fn without_being_asked_nothing_is_recorded() {
+    let mut transaction =
+        transaction("SecRule ARGS \"@rx a\" \"id:1,phase:2,deny\"", Limits::default());
+    run(&mut transaction, "/?a=a");
+    assert_eq!(transaction.trace().count(), 0);
+    assert!(transaction.verdict().refusal().is_some());
+}
+
+#[test]
+fn traces_are_bounded() {
+    const RULE: &str = "SecRule ARGS \"@rx a\" \"id:1,phase:2,pass,t:urlDecode,t:lowercase\"\n";
+    let query: String = (0..900).map(|name| format!("n{name}=%2541A{}&", "b".repeat(90))).collect();
+    for (steps, bytes) in [(100, usize::MAX), (usize::MAX, 10_000)] {
+        let limits = Limits { trace_steps_max: steps, trace_bytes_max: bytes, ..Limits::default() };
+        let mut transaction = transaction(RULE, limits).with_trace();
+        run(&mut transaction, &format!("/?{query}"));
+        let seen = transaction.trace().count();
+        assert!(transaction.flags().trace_cut);
+        assert!(seen > 0 && seen <= 100, "{seen}");
+        // It is no mark that stays.
+        run(&mut transaction, "/");
+        assert!(!transaction.flags().trace_cut);
+    }
+    let limits = Limits { match_value_bytes_max: 4, ..Limits::default() };
+    let mut transaction = transaction(RULE, limits).with_trace();
+    run(&mut transaction, "/?q=xxxxxxxa");
+    let seen = story(&transaction);
+    assert!(seen.contains("ARGS=xxxx…8") || seen.contains("ARGS:q=xxxx…8"), "{seen}");
+    assert!(seen.contains("0@7..8=a"), "{seen}");
+}
