@@ -12,6 +12,7 @@ pub(crate) enum Command {
     Help(&'static str),
     Lint(LintOptions),
     Eval(EvalOptions),
+    Explain(ExplainOptions),
     Ftw(FtwOptions),
 }
 
@@ -36,6 +37,20 @@ pub(crate) struct EvalOptions {
     pub(crate) bench: Option<Duration>,
     /// Measure with one transaction reused, as a host does, instead of one made for each request.
     pub(crate) reuse: bool,
+    pub(crate) quiet: bool,
+}
+
+/// `glacis explain`.
+#[derive(Debug, Default)]
+pub(crate) struct ExplainOptions {
+    pub(crate) rules: Vec<Rules>,
+    /// A file of requests or audit records; `None` for standard input.
+    pub(crate) requests: Option<PathBuf>,
+    /// Only the request of this name.
+    pub(crate) id: Option<String>,
+    /// Show every rule that matched.
+    pub(crate) all: bool,
+    pub(crate) json: bool,
     pub(crate) quiet: bool,
 }
 
@@ -72,17 +87,49 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
 
 fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     match parser.next()? {
-        None => Err("a command is needed: lint, eval or ftw".into()),
+        None => Err("a command is needed: lint, eval, explain or ftw".into()),
         Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(HELP)),
         Some(Arg::Short('V') | Arg::Long("version")) => Ok(Command::Help(VERSION)),
         Some(Arg::Value(name)) => match name.to_str() {
             Some("lint") => lint(parser),
             Some("eval") => eval(parser),
+            Some("explain") => explain(parser),
             Some("ftw") => ftw(parser),
             Some("help") => Ok(Command::Help(HELP)),
             _ => Err(format!("there is no command {}", name.display()).into()),
         },
         Some(other) => Err(other.unexpected()),
+    }
+}
+
+/// An option that names rules, the same for every command that evaluates.
+#[derive(Clone, Copy, Debug)]
+enum RulesOption {
+    File,
+    Base,
+    Crs,
+    EveryRule,
+}
+
+impl RulesOption {
+    fn of(argument: &Arg<'_>) -> Option<Self> {
+        match argument {
+            Arg::Short('r') | Arg::Long("rules") => Some(Self::File),
+            Arg::Long("base") => Some(Self::Base),
+            Arg::Long("crs") => Some(Self::Crs),
+            Arg::Long("every-rule") => Some(Self::EveryRule),
+            _ => None,
+        }
+    }
+
+    /// The rules that it names; its value is taken from the command line.
+    fn rules(self, parser: &mut Parser) -> Result<Rules, lexopt::Error> {
+        Ok(match self {
+            Self::File => Rules::File(parser.value()?.into()),
+            Self::Base => Rules::Base,
+            Self::Crs => Rules::Crs(parser.value()?.into()),
+            Self::EveryRule => Rules::EveryRule,
+        })
     }
 }
 
@@ -105,15 +152,13 @@ fn eval(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     let mut options = EvalOptions { jobs: 1, ..EvalOptions::default() };
     let mut requests = None;
     while let Some(argument) = parser.next()? {
+        if let Some(option) = RulesOption::of(&argument) {
+            options.rules.push(option.rules(parser)?);
+            continue;
+        }
         match argument {
             Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(EVAL_HELP)),
             Arg::Short('q') | Arg::Long("quiet") => options.quiet = true,
-            Arg::Short('r') | Arg::Long("rules") => {
-                options.rules.push(Rules::File(parser.value()?.into()));
-            }
-            Arg::Long("base") => options.rules.push(Rules::Base),
-            Arg::Long("every-rule") => options.rules.push(Rules::EveryRule),
-            Arg::Long("crs") => options.rules.push(Rules::Crs(parser.value()?.into())),
             Arg::Short('j') | Arg::Long("jobs") => options.jobs = jobs(parser)?,
             Arg::Long("body-chunk") => options.body_chunk = Some(chunk(parser)?),
             Arg::Long("bench") => options.bench = Some(seconds(parser)?),
@@ -126,18 +171,38 @@ fn eval(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     Ok(Command::Eval(options))
 }
 
+fn explain(parser: &mut Parser) -> Result<Command, lexopt::Error> {
+    let mut options = ExplainOptions::default();
+    let mut requests = None;
+    while let Some(argument) = parser.next()? {
+        if let Some(option) = RulesOption::of(&argument) {
+            options.rules.push(option.rules(parser)?);
+            continue;
+        }
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(EXPLAIN_HELP)),
+            Arg::Short('q') | Arg::Long("quiet") => options.quiet = true,
+            Arg::Long("id") => options.id = Some(parser.value()?.string()?),
+            Arg::Long("all") => options.all = true,
+            Arg::Long("json") => options.json = true,
+            Arg::Value(file) if requests.is_none() => requests = Some(file),
+            other => return Err(other.unexpected()),
+        }
+    }
+    options.requests = requests.filter(|file| file != "-").map(PathBuf::from);
+    Ok(Command::Explain(options))
+}
+
 fn ftw(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     let mut options = FtwOptions::default();
     while let Some(argument) = parser.next()? {
+        if let Some(option) = RulesOption::of(&argument) {
+            options.rules.push(option.rules(parser)?);
+            continue;
+        }
         match argument {
             Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(FTW_HELP)),
             Arg::Short('q') | Arg::Long("quiet") => options.quiet = true,
-            Arg::Short('r') | Arg::Long("rules") => {
-                options.rules.push(Rules::File(parser.value()?.into()));
-            }
-            Arg::Long("base") => options.rules.push(Rules::Base),
-            Arg::Long("every-rule") => options.rules.push(Rules::EveryRule),
-            Arg::Long("crs") => options.rules.push(Rules::Crs(parser.value()?.into())),
             Arg::Long("tests") => options.tests.push(parser.value()?.into()),
             Arg::Long("overrides") => options.overrides = Some(parser.value()?.into()),
             Arg::Long("only") => options.only.push(parser.value()?.string()?),
@@ -207,6 +272,7 @@ fn check(command: &Command) -> Result<(), String> {
             }
             Ok(())
         }
+        Command::Explain(options) => need_rules(&options.rules, "explain"),
         Command::Ftw(options) => check_ftw(options),
     }
 }
@@ -244,12 +310,25 @@ Usage: glacis COMMAND [OPTION…]
   lint FILE…                           check files of rules
   eval --rules FILE [REQUESTS|-]       evaluate requests, one JSON object a line
   eval --rules FILE --bench SECONDS    measure the time that they take
+  explain --rules FILE [REQUEST|-]     why a request is refused, and what would let it pass
   ftw --tests DIR --rules FILE         run regression tests in the format of the OWASP CRS
 
 `glacis COMMAND --help` says more.
 
 Exit status: 0 all is well, 1 something was found, 2 the command was called wrongly.
 ";
+
+/// The options that name rules, as the help of each command shows them.
+macro_rules! rules_help {
+    () => {
+        "\
+  -r, --rules FILE     a file of rules; repeat it for more, in order
+  --base               the base configuration of Glacis, at this place in the order
+  --crs DIR            the OWASP CRS in DIR, and the base configuration before it unless --base
+                       stands further in front
+"
+    };
+}
 
 const LINT_HELP: &str = "\
 Parses and compiles rules. Errors go to standard output as file:line:column: message, each with the
@@ -265,15 +344,15 @@ Usage: glacis lint [--quiet] [--base] [--crs DIR] FILE…
 The files are one ruleset, in the order given. A file is at most 64 MiB.
 ";
 
-const EVAL_HELP: &str = "\
+const EVAL_HELP: &str = concat!(
+    "\
 Evaluates requests against rules: a JSON object a line in, one a line out, in the same order.
 
 Usage: glacis eval --rules FILE [--rules FILE…] [OPTION…] [REQUESTS.jsonl|-]
 
-  -r, --rules FILE     a file of rules; repeat it for more, in order
-  --base               the base configuration of Glacis, at this place in the order
-  --crs DIR            the OWASP CRS in DIR, and the base configuration before it unless --base
-                       stands further in front
+",
+    rules_help!(),
+    "\
   -j, --jobs N         use N threads (1)
   --bench SECONDS      instead of answers: after a warm-up, repeat the requests on one thread for this
                        time, and print what one took in nanoseconds of CPU time, by class
@@ -293,9 +372,36 @@ Out: {\"id\", \"action\": \"allow|deny|redirect|drop\", \"status\", \"phase\", \
 A line that is not such an object is answered by {\"id\", \"error\"}, and makes the exit status 1. Blank
 lines are left out. A line is at most 64 MiB; of a longer one only the error remains. Response phases
 are evaluated when a response is given and the request was not refused.
-";
+"
+);
 
-const FTW_HELP: &str = "\
+const EXPLAIN_HELP: &str = concat!(
+    "\
+Tells what became of a request and why: each rule that matched, on which value, what transformations made
+of the value, what the operator found in it, how the scores came about, which rule refused; and the
+narrowest exclusion that lets the request pass, which is tried out before it is shown.
+
+Usage: glacis explain --rules FILE [--rules FILE…] [OPTION…] [REQUESTS.jsonl|-]
+
+",
+    rules_help!(),
+    "\
+  --id ID              only the request of this name
+  --all                also rules that neither log nor change a score
+  --json               one JSON object for each request
+  -q, --quiet          no remarks on standard error
+
+In: requests as for `glacis eval`, or audit records of Glacis. What a record does not hold (bodies and
+headers, unless SecAuditLogParts asks for them) or masks is said, and rules that the record names and
+that do not match again are listed.
+
+An exclusion is given in two ways: for all requests, to stand behind the rules, and for one path, to stand
+before them. At most 48 rulesets are built to find and to try it. Exit status 1: a request is refused.
+"
+);
+
+const FTW_HELP: &str = concat!(
+    "\
 Runs regression tests in the format of the OWASP CRS (FTW, version 2): in process without a web server,
 or against a running proxy.
 
@@ -303,10 +409,9 @@ Usage: glacis ftw --tests DIR --rules FILE [--rules FILE…] [OPTION…]
        glacis ftw --tests DIR --url http://HOST:PORT [--audit-log FILE] [OPTION…]
 
   --tests PATH         a test file, or a folder of them (*.yaml, *.yml, below it too); may be repeated
-  -r, --rules FILE     a file of rules; repeat it for more, in order
-  --base               the base configuration of Glacis, at this place in the order
-  --crs DIR            the OWASP CRS in DIR, and the base configuration before it unless --base
-                       stands further in front
+",
+    rules_help!(),
+    "\
   --overrides FILE     tests that are skipped, or expect something else, each with its reason:
                        overrides: [{test: 920100-4, reason: …, skip: true}, or expect: {…} like output],
                        with `tests: [920100-4, …]` for several; one that is not needed is a failure
@@ -328,4 +433,5 @@ backend. Rules that log are what a test means by the log.
 
 total = passed + failed + skipped; overridden counts those of them whose expectation was replaced or
 that an override skips.
-";
+"
+);

@@ -131,6 +131,16 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    /// The text; `None` when it was too long.
+    pub(crate) fn text(&self) -> Option<&[u8]> {
+        self.text.as_deref()
+    }
+
+    /// An error in this line.
+    pub(crate) fn malformed(&self, message: &str) -> Malformed {
+        Malformed { id: None, message: format!("line {}: {message}", self.number) }
+    }
+
     /// Reads the request; the message of an error names the line.
     pub(crate) fn parse(&self) -> Result<Request, Malformed> {
         let number = self.number;

@@ -1,4 +1,5 @@
-//! The glacis command: checks rules, evaluates requests, runs the regression tests of the CRS.
+//! The glacis command: checks rules, evaluates requests and explains what became of them, runs the
+//! regression tests of the CRS.
 //!
 //! Exit status: 0 when all is well, 1 when something was found (an error in rules or input, a failed
 //! test), 2 when the command was called wrongly. Results go to standard output, remarks to standard
@@ -8,6 +9,7 @@ mod arguments;
 mod bench;
 mod bytes;
 mod eval;
+mod explain;
 mod ftw;
 mod inspect;
 mod lint;
@@ -39,6 +41,7 @@ fn run(command: &Command) -> Result<Outcome, Fault> {
         Command::Lint(options) => lint::run(options),
         Command::Eval(options) if options.bench.is_some() => bench::run(options),
         Command::Eval(options) => eval::run(options),
+        Command::Explain(options) => explain::run(options),
         Command::Ftw(options) => ftw::run(options),
     }
 }

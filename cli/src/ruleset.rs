@@ -25,6 +25,25 @@ pub(crate) enum Rules {
 /// # Errors
 /// What is wrong with them; a fault when the names on the command line do not lead to files at all.
 pub(crate) fn build(rules: &[Rules]) -> Result<Result<Program, BuildErrors>, Fault> {
+    build_between(None, rules, None)
+}
+
+/// As [`build`], with SecLang text before the rules and behind them.
+pub(crate) fn build_between(
+    before: Option<&str>,
+    rules: &[Rules],
+    behind: Option<&str>,
+) -> Result<Result<Program, BuildErrors>, Fault> {
+    let text = |text: &str| Input::Text { name: "exclusion".to_owned(), text: text.to_owned() };
+    let mut inputs: Vec<Input> = before.map(text).into_iter().collect();
+    inputs.extend(self::inputs(rules)?);
+    inputs.extend(behind.map(text));
+    let program = Program::build(&inputs, &FileSource::new(), Limits::default());
+    let every_rule = rules.iter().any(|rules| matches!(rules, Rules::EveryRule));
+    Ok(if every_rule { program.map(Program::without_gates) } else { program })
+}
+
+fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
     let mut inputs = Vec::new();
     for rules in rules {
         match rules {
@@ -47,9 +66,7 @@ pub(crate) fn build(rules: &[Rules]) -> Result<Result<Program, BuildErrors>, Fau
             }
         }
     }
-    let program = Program::build(&inputs, &FileSource::new(), Limits::default());
-    let every_rule = rules.iter().any(|rules| matches!(rules, Rules::EveryRule));
-    Ok(if every_rule { program.map(Program::without_gates) } else { program })
+    Ok(inputs)
 }
 
 /// Builds a program to run: errors are a fault, warnings are remarked unless `quiet`.

@@ -36,6 +36,18 @@ fn messages() {
             "eval/malformed.jsonl: line 1: ",
         ),
         ("eval --rules eval/rules.conf --bench 1 eval/empty.jsonl", 1, "there is no request"),
+        ("explain explain/small.jsonl", 2, "explain needs --rules FILE"),
+        (
+            "explain --rules eval/rules.conf eval/malformed.jsonl",
+            1,
+            "eval/malformed.jsonl: line 1: ",
+        ),
+        ("explain --rules eval/rules.conf eval/empty.jsonl", 1, "there is no such request"),
+        (
+            "explain --rules explain/rules.conf --id x explain/small.jsonl",
+            1,
+            "there is no such request",
+        ),
         ("ftw --rules eval/rules.conf", 2, "ftw needs --tests DIR"),
         ("ftw --tests ftw/tests", 2, "ftw needs --rules FILE"),
         ("ftw --tests eval --rules eval/rules.conf", 1, "eval: there are no test files"),
@@ -88,6 +100,7 @@ fn help_is_a_result() {
         ("--version", "glacis 0."),
         ("lint --help", "Usage: glacis lint"),
         ("eval -h", "Usage: glacis eval"),
+        ("explain --help", "Usage: glacis explain"),
         ("ftw --help", "Usage: glacis ftw"),
     ] {
         let ran = glacis(arguments, b"");

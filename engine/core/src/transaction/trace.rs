@@ -11,7 +11,7 @@ use super::{Transaction, values::ValueRef};
 use crate::{
     id::{Phase, RuleId, RuleIndex, TxSlot},
     operator::{Capture, Comparison, Deferred, Operator, TextTest},
-    program::{Disruptive, MatchAction, Program, Rule},
+    program::{Ctl, Disruptive, MatchAction, Program, Rule},
     store::Slice,
     variable::Variable,
 };
@@ -61,8 +61,8 @@ pub struct TracedRule<'t> {
     pub disruptive: &'static str,
     /// The status of its refusal, if it refuses.
     pub status: Option<u16>,
-    /// Whether it changes settings of the transaction (`ctl`).
-    pub control: bool,
+    /// Whether it takes rules or targets away, or changes the mode (`ctl`).
+    pub excludes: bool,
 }
 
 /// The beginning of a text, at most [`crate::Limits::match_value_bytes_max`] long.
@@ -386,8 +386,15 @@ fn traced_rule<'t>(program: &'t Program, index: RuleIndex, rule: &'t Rule) -> Tr
         log: rule.log,
         disruptive,
         status,
-        control: rule.on_match.iter().any(|action| matches!(action, MatchAction::Ctl(_))),
+        excludes: rule.on_match.iter().any(excludes),
     }
+}
+
+const fn excludes(action: &MatchAction) -> bool {
+    matches!(
+        action,
+        MatchAction::Ctl(Ctl::RemoveRules(_) | Ctl::RemoveTargets(..) | Ctl::RuleEngine(_))
+    )
 }
 
 /// Where a text operator found its parameter.

@@ -1,0 +1,139 @@
+//! Audit records of Glacis as requests, as far as they go.
+
+use glacis_engine::Transaction;
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+
+use crate::request::Request;
+
+/// What stands in a record in the place of a secret.
+const MASK: &str = "[redacted]";
+
+/// What was read, besides the request.
+#[derive(Debug)]
+pub(super) struct Reading {
+    missing: Vec<String>,
+    /// The rules that matched when the record was written.
+    rules: Vec<u32>,
+    ruleset: String,
+}
+
+/// The fields of a record (see `docs/reference/audit-log.md`) that matter here.
+#[derive(Debug, Deserialize)]
+struct Record<'a> {
+    #[serde(borrow)]
+    request_id: &'a RawValue,
+    client: String,
+    method: String,
+    uri: String,
+    #[serde(default)]
+    host: String,
+    #[serde(default)]
+    ruleset: String,
+    #[serde(default)]
+    rules: Vec<RecordedRule>,
+    #[serde(default)]
+    request: Option<RecordedRequest>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RecordedRule {
+    id: u32,
+}
+
+/// Parts A, B and C of a record.
+#[derive(Debug, Default, Deserialize)]
+struct RecordedRequest {
+    protocol: Option<String>,
+    headers: Option<Vec<(String, String)>>,
+    #[serde(default)]
+    headers_omitted: u32,
+    body: Option<String>,
+    #[serde(default)]
+    body_base64: Option<String>,
+    #[serde(default)]
+    body_bytes: usize,
+    #[serde(default)]
+    body_cut: bool,
+}
+
+/// Reads a line that is an audit record; `None` when it is something else.
+pub(super) fn read(line: &[u8]) -> Option<Result<(Request, Option<Reading>), String>> {
+    let record: Record<'_> = serde_json::from_slice(line).ok()?;
+    Some(request(record))
+}
+
+fn request(record: Record<'_>) -> Result<(Request, Option<Reading>), String> {
+    let mut missing = Vec::new();
+    let recorded = record.request.unwrap_or_default();
+    if recorded.protocol.is_none() {
+        missing.push("the record does not say the protocol; HTTP/1.1 is assumed".to_owned());
+    }
+    let headers = recorded.headers.unwrap_or_else(|| {
+        missing
+            .push("the record has no request headers (SecAuditLogParts B); only Host".to_owned());
+        vec![("Host".to_owned(), record.host)]
+    });
+    if recorded.headers_omitted > 0 {
+        missing.push(format!("{} request headers are left out", recorded.headers_omitted));
+    }
+    let body = recorded.body.is_some() || recorded.body_base64.is_some();
+    if recorded.body_bytes > 0 && !body {
+        let bytes = recorded.body_bytes;
+        missing.push(format!("the record has no body (SecAuditLogParts C); it had {bytes} bytes"));
+    }
+    if recorded.body_cut {
+        missing.push("the record has only the beginning of the body".to_owned());
+    }
+    masked(&mut missing, "the URI", &record.uri);
+    for (name, value) in &headers {
+        masked(&mut missing, &format!("the header {name}"), value);
+    }
+    masked(&mut missing, "the body", recorded.body.as_deref().unwrap_or_default());
+    let body = match (recorded.body, recorded.body_base64) {
+        (Some(text), _) => Some(encode(text.as_bytes())),
+        (None, base64) => base64,
+    };
+    let line = json!({
+        "id": Value::Null,
+        "client": {"ip": record.client},
+        "method": record.method,
+        "uri": record.uri,
+        "protocol": recorded.protocol.as_deref().unwrap_or("HTTP/1.1"),
+        "headers": headers,
+        "body_base64": body,
+    });
+    let line =
+        line.to_string().replacen("\"id\":null", &format!("\"id\":{}", record.request_id), 1);
+    let request = Request::parse(line.as_bytes()).map_err(|malformed| malformed.message)?;
+    let rules = record.rules.into_iter().map(|rule| rule.id).collect();
+    Ok((request, Some(Reading { missing, rules, ruleset: record.ruleset })))
+}
+
+fn masked(missing: &mut Vec<String>, place: &str, text: &str) {
+    if text.contains(MASK) {
+        missing.push(format!("{place} is masked in part or as a whole: {MASK} was evaluated"));
+    }
+}
+
+fn encode(bytes: &[u8]) -> String {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    STANDARD.encode(bytes)
+}
+
+impl Reading {
+    /// What has to be said about this record, now that its request has been evaluated again.
+    pub(super) fn notes(self, transaction: &Transaction) -> Vec<String> {
+        let mut notes = self.missing;
+        if self.ruleset != transaction.program().hash() {
+            notes.push("the record was written by another ruleset".to_owned());
+        }
+        let again: Vec<u32> = transaction.matched_rules().map(|rule| rule.id.0).collect();
+        let lost = self.rules.iter().filter(|rule| !again.contains(rule));
+        let lost: Vec<String> = lost.map(u32::to_string).collect();
+        if !lost.is_empty() {
+            notes.push(format!("in the record and not seen again: {}", lost.join(", ")));
+        }
+        notes
+    }
+}

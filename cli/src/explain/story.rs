@@ -1,0 +1,305 @@
+//! What happened, from the trace of a transaction.
+
+use glacis_engine::{
+    Excerpt, Phase, RuleEngine, RuleId, TraceEvent, TraceStep, TracedChange, TracedMatch,
+    TracedRule, Transaction,
+};
+use serde::Serialize;
+
+use crate::request::Request;
+
+/// A request's way through the rules.
+#[derive(Debug, Serialize)]
+pub(crate) struct Story {
+    /// Method, URI and protocol.
+    pub(super) request: String,
+    pub(super) mode: &'static str,
+    pub(super) refusal: Option<Refused>,
+    pub(super) rules: Vec<RuleStory>,
+    /// Rules that matched and are not shown.
+    pub(super) rules_left_out: usize,
+    pub(super) scores: Vec<ScoreChange>,
+    pub(super) thresholds: Vec<Threshold>,
+    /// Whether more happened than the trace holds.
+    pub(super) cut: bool,
+}
+
+/// A refusal, or what would be one where rules may not block.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Refused {
+    pub(super) action: &'static str,
+    pub(super) status: u16,
+    pub(super) phase: u8,
+    /// `None` when a limit refused.
+    pub(super) rule: Option<u32>,
+    /// Whether rules may block: otherwise the request passes all the same.
+    pub(super) enforced: bool,
+}
+
+/// A rule that matched.
+#[derive(Debug, Serialize)]
+pub(crate) struct RuleStory {
+    pub(super) id: u32,
+    pub(super) phase: u8,
+    pub(super) file: String,
+    pub(super) line: u32,
+    pub(super) msg: String,
+    pub(super) logdata: String,
+    pub(super) log: bool,
+    /// Whether its whole chain matched. Otherwise only its actions at each value were done.
+    pub(super) complete: bool,
+    /// `pass`, `deny` and so on.
+    pub(super) action: &'static str,
+    pub(super) matches: Vec<ValueStory>,
+    pub(super) changes: Vec<ScoreChange>,
+    /// Whether it takes rules or targets away, or changes the mode.
+    pub(super) excludes: bool,
+}
+
+/// A value that matched.
+#[derive(Debug, Serialize)]
+pub(crate) struct ValueStory {
+    /// Which link of the chain it matched, 0 for the starter.
+    pub(super) link: u32,
+    pub(super) variable: String,
+    /// Before transformation.
+    pub(super) value: Text,
+    /// After each transformation that changed it.
+    pub(super) transformed: Vec<Stage>,
+    pub(super) operator: String,
+    pub(super) parameter: Option<Text>,
+    pub(super) found: Vec<Found>,
+    pub(super) fingerprint: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Stage {
+    pub(super) transformation: &'static str,
+    pub(super) value: Text,
+}
+
+/// A part of the transformed value, `start` and `end` in bytes.
+#[derive(Debug, Serialize)]
+pub(crate) struct Found {
+    pub(super) group: usize,
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) text: Text,
+}
+
+/// A text, and its length where it is cut.
+#[derive(Debug, Serialize)]
+pub(crate) struct Text {
+    pub(super) text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) length: Option<usize>,
+}
+
+/// A change of a score.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ScoreChange {
+    pub(super) rule: u32,
+    pub(super) member: String,
+    pub(super) from: i64,
+    pub(super) to: i64,
+}
+
+/// What a refusing rule compared a score with, or the limit that rules set for a score.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Threshold {
+    pub(super) member: String,
+    pub(super) value: i64,
+}
+
+impl Story {
+    /// The story of what `transaction` has just evaluated.
+    pub(super) fn of(transaction: &Transaction, request: &Request, all: bool) -> Self {
+        let mut teller = Teller::default();
+        for step in transaction.trace() {
+            teller.take(&step);
+        }
+        teller.give_up();
+        let refusal = refusal(transaction);
+        let refusing = refusal.as_ref().and_then(|refused| refused.rule);
+        let matched = teller.rules.len();
+        let shown = |rule: &RuleStory| {
+            all || rule.log && rule.complete
+                || !rule.changes.is_empty()
+                || rule.complete && (rule.excludes || rule.action == "allow")
+                || refusing == Some(rule.id)
+        };
+        let rules: Vec<RuleStory> = teller.rules.into_iter().filter(shown).collect();
+        let line = [&request.method, &request.uri, &request.protocol];
+        Self {
+            request: line.map(|part| String::from_utf8_lossy(&part.0).into_owned()).join(" "),
+            mode: match transaction.rule_engine() {
+                RuleEngine::On => "On",
+                RuleEngine::DetectionOnly => "DetectionOnly",
+                RuleEngine::Off => "Off",
+            },
+            refusal,
+            rules_left_out: matched - rules.len(),
+            scores: rules.iter().flat_map(|rule| rule.changes.clone()).collect(),
+            rules,
+            thresholds: teller.thresholds,
+            cut: transaction.flags().trace_cut,
+        }
+    }
+}
+
+/// The refusal; where rules may not block, that of the first rule that would have refused.
+pub(super) fn refusal(transaction: &Transaction) -> Option<Refused> {
+    let verdict = transaction.verdict();
+    if let Some(refusal) = verdict.refusal() {
+        let (phase, rule) = (refusal.phase.number(), refusal.rule.map(|RuleId(id)| id));
+        let (action, status) = (verdict.name(), refusal.status);
+        return Some(Refused { action, status, phase, rule, enforced: true });
+    }
+    let would = |step: &TraceStep<'_>| {
+        matches!(step.event, TraceEvent::Rule(_)) && step.rule.phase != Phase::Logging
+    };
+    transaction.trace().filter(would).find_map(|step| {
+        let TracedRule { id, phase, disruptive, status, .. } = step.rule;
+        let (phase, rule) = (phase.number(), Some(id.0));
+        Some(Refused { action: disruptive, status: status?, phase, rule, enforced: false })
+    })
+}
+
+/// Puts the steps of each rule together.
+#[derive(Debug, Default)]
+struct Teller {
+    rules: Vec<RuleStory>,
+    /// The rule that is being evaluated.
+    current: Option<RuleStory>,
+    thresholds: Vec<Threshold>,
+}
+
+impl Teller {
+    fn take(&mut self, step: &TraceStep<'_>) {
+        let rule = &step.rule;
+        if self.current.as_ref().is_none_or(|current| current.id != rule.id.0) {
+            self.give_up();
+            self.current = Some(RuleStory::begin(rule));
+        }
+        self.threshold(match step.event {
+            TraceEvent::Match(found) => compared(rule, found),
+            TraceEvent::Change(change) => limit_set(change),
+            TraceEvent::Rule(_) => None,
+        });
+        let Some(current) = &mut self.current else { return };
+        match step.event {
+            TraceEvent::Match(found) => {
+                current.matches.push(ValueStory::new(rule, found));
+            }
+            TraceEvent::Change(change) => {
+                // Rules that only prepare the ground give scores their first value.
+                if change.before.is_some() || rule.log {
+                    current.changes.extend(score_change(rule.id, change));
+                }
+            }
+            TraceEvent::Rule(said) => {
+                current.msg = said.msg.text().into_owned();
+                current.logdata = said.logdata.text().into_owned();
+                current.complete = true;
+                self.rules.extend(self.current.take());
+            }
+        }
+    }
+
+    fn threshold(&mut self, threshold: Option<Threshold>) {
+        self.thresholds.extend(threshold.filter(|threshold| !self.thresholds.contains(threshold)));
+    }
+
+    /// A rule whose chain did not match to its end.
+    fn give_up(&mut self) {
+        self.rules.extend(self.current.take());
+    }
+}
+
+/// Whether a member of `TX` is a score, by its name.
+pub(super) fn is_score(member: &str) -> bool {
+    member.contains("score") && !member.contains("threshold")
+}
+
+fn number(text: &Excerpt) -> Option<i64> {
+    text.text().trim().parse().ok()
+}
+
+fn score_change(rule: RuleId, change: &TracedChange) -> Option<ScoreChange> {
+    let member = String::from_utf8_lossy(&change.member).into_owned();
+    let (from, to) = (change.before.as_ref(), number(change.after.as_ref()?)?);
+    let from = from.map_or(Some(0), number)?;
+    (is_score(&member) && from != to).then_some(ScoreChange { rule: rule.0, member, from, to })
+}
+
+/// `tx.inbound_anomaly_score_threshold` and its like.
+fn limit_set(change: &TracedChange) -> Option<Threshold> {
+    let member = String::from_utf8_lossy(&change.member).into_owned();
+    let value = number(change.after.as_ref()?)?;
+    member.ends_with("score_threshold").then(|| Threshold { member: format!("tx.{member}"), value })
+}
+
+/// The number that a refusing rule compared a score with.
+fn compared(rule: &TracedRule<'_>, found: &TracedMatch) -> Option<Threshold> {
+    let variable = String::from_utf8_lossy(&found.variable);
+    let member = variable.strip_prefix("TX:").filter(|member| is_score(member))?;
+    let value = number(found.parameter.as_ref()?)?;
+    rule.status.is_some().then(|| {
+        let member = format!("rule {} for tx.{}", rule.id, member.to_ascii_lowercase());
+        Threshold { member, value }
+    })
+}
+
+impl RuleStory {
+    fn begin(rule: &TracedRule<'_>) -> Self {
+        Self {
+            id: rule.id.0,
+            phase: rule.phase.number(),
+            file: rule.file.to_owned(),
+            line: rule.line,
+            msg: String::new(),
+            logdata: String::new(),
+            log: rule.log,
+            complete: false,
+            action: rule.disruptive,
+            matches: Vec::new(),
+            changes: Vec::new(),
+            excludes: rule.excludes,
+        }
+    }
+}
+
+impl ValueStory {
+    fn new(rule: &TracedRule<'_>, found: &TracedMatch) -> Self {
+        let stages = found.stages.iter().map(|stage| Stage {
+            transformation: stage.transformation,
+            value: Text::new(&stage.value),
+        });
+        let captures = found.found.iter().map(|part| Found {
+            group: part.group,
+            start: part.range.start,
+            end: part.range.end,
+            text: Text::new(&part.text),
+        });
+        let negation = if rule.negated { "!" } else { "" };
+        Self {
+            link: rule.link,
+            variable: String::from_utf8_lossy(&found.variable).into_owned(),
+            value: Text::new(&found.value),
+            transformed: stages.collect(),
+            operator: format!("{negation}@{}", rule.operator),
+            parameter: found.parameter.as_ref().map(Text::new),
+            found: captures.collect(),
+            fingerprint: String::from_utf8_lossy(&found.fingerprint).into_owned(),
+        }
+    }
+}
+
+impl Text {
+    fn new(excerpt: &Excerpt) -> Self {
+        Self {
+            text: excerpt.text().into_owned(),
+            length: excerpt.is_cut().then_some(excerpt.length),
+        }
+    }
+}

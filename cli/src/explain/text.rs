@@ -1,0 +1,192 @@
+//! The explanation as a page of plain text.
+
+use std::fmt::{self, Write as _};
+
+use super::{
+    Explanation,
+    exclusion::Exclusion,
+    story::{Refused, RuleStory, Story, Text, ValueStory},
+};
+
+/// Characters of a value that are shown.
+const SHOWN_MAX: usize = 200;
+
+/// Values of one rule that are shown.
+const VALUES_MAX: usize = 16;
+
+/// The whole page.
+pub(super) fn page(explanation: &Explanation) -> String {
+    let mut out = String::new();
+    // Writing to a `String` cannot fail.
+    let _ = write_page(&mut out, explanation);
+    out
+}
+
+fn write_page(out: &mut String, explanation: &Explanation) -> fmt::Result {
+    let story = &explanation.story;
+    writeln!(out, "{}  {}", explanation.id, shown(&story.request))?;
+    for note in &explanation.notes {
+        writeln!(out, "note: {}", shown(note))?;
+    }
+    writeln!(out, "{}", outcome(story))?;
+    write_rules(out, story)?;
+    write_scores(out, story)?;
+    if let Some(exclusion) = &explanation.exclusion {
+        write_exclusion(out, exclusion)?;
+    }
+    Ok(())
+}
+
+fn outcome(story: &Story) -> String {
+    let by = |refused: &Refused| match refused.rule {
+        Some(rule) => format!("rule {rule}"),
+        None => "a limit of the engine".to_owned(),
+    };
+    match &story.refusal {
+        None => format!("It passes (SecRuleEngine {}).", story.mode),
+        Some(refused) if refused.enforced => format!(
+            "It is refused by {} in phase {}: {}, status {}.",
+            by(refused),
+            refused.phase,
+            refused.action,
+            refused.status
+        ),
+        Some(refused) => format!(
+            "It passes, as SecRuleEngine is {}; {} would refuse it in phase {}: {}, status {}.",
+            story.mode,
+            by(refused),
+            refused.phase,
+            refused.action,
+            refused.status
+        ),
+    }
+}
+
+fn write_rules(out: &mut String, story: &Story) -> fmt::Result {
+    writeln!(out, "\nWhat matched, in order")?;
+    if story.rules.is_empty() {
+        writeln!(out, "  nothing that logs or changes a score")?;
+    }
+    for rule in &story.rules {
+        let refuses = story.refusal.as_ref().is_some_and(|refused| refused.rule == Some(rule.id));
+        write_rule(out, rule, refuses)?;
+    }
+    if story.rules_left_out > 0 {
+        let count = story.rules_left_out;
+        writeln!(out, "  and {count} that neither log nor change a score (--all shows them)")?;
+    }
+    if story.cut {
+        writeln!(out, "  and more: the limit of what is recorded was reached")?;
+    }
+    Ok(())
+}
+
+fn write_rule(out: &mut String, rule: &RuleStory, refuses: bool) -> fmt::Result {
+    let mark = match (refuses, rule.complete) {
+        (true, _) => "  <- refuses",
+        (false, true) if rule.excludes => "  (takes rules or targets away)",
+        (false, true) => "",
+        (false, false) => "  (its chain did not match to the end)",
+    };
+    writeln!(out, "  {}  phase {}  {}:{}{mark}", rule.id, rule.phase, rule.file, rule.line)?;
+    if !rule.msg.is_empty() {
+        writeln!(out, "    msg      {}", shown(&rule.msg))?;
+    }
+    if !rule.logdata.is_empty() {
+        writeln!(out, "    logdata  {}", shown(&rule.logdata))?;
+    }
+    for value in rule.matches.iter().take(VALUES_MAX) {
+        write_value(out, value)?;
+    }
+    if let Some(more) = rule.matches.len().checked_sub(VALUES_MAX).filter(|&more| more > 0) {
+        writeln!(out, "    and {more} more values")?;
+    }
+    Ok(())
+}
+
+fn write_value(out: &mut String, value: &ValueStory) -> fmt::Result {
+    let link = if value.link > 0 { format!(" (link {})", value.link) } else { String::new() };
+    writeln!(out, "    {}{link}", shown(&value.variable))?;
+    writeln!(out, "      {:<16} {}", "value", cut(&value.value))?;
+    for stage in &value.transformed {
+        let name = format!("t:{}", stage.transformation);
+        writeln!(out, "      {name:<16} {}", cut(&stage.value))?;
+    }
+    let parameter = value.parameter.as_ref().map(|text| format!(" {}", cut(text)));
+    write!(out, "      {}{}", value.operator, parameter.unwrap_or_default())?;
+    if !value.fingerprint.is_empty() {
+        write!(out, ": fingerprint {}", shown(&value.fingerprint))?;
+    }
+    for found in &value.found {
+        let what = match found.group {
+            0 => ":".to_owned(),
+            group => format!(", group {group}:"),
+        };
+        write!(out, "{what} bytes {}..{} {}", found.start, found.end, cut(&found.text))?;
+    }
+    writeln!(out)
+}
+
+fn write_scores(out: &mut String, story: &Story) -> fmt::Result {
+    if story.scores.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nScores")?;
+    let width = story.scores.iter().map(|change| change.member.len()).max().unwrap_or_default();
+    for change in &story.scores {
+        let (rule, member) = (change.rule, &change.member);
+        writeln!(out, "  {rule}  tx.{member:<width$}  {} -> {}", change.from, change.to)?;
+    }
+    for threshold in &story.thresholds {
+        writeln!(out, "  threshold of {}: {}", threshold.member, threshold.value)?;
+    }
+    Ok(())
+}
+
+fn write_exclusion(out: &mut String, exclusion: &Exclusion) -> fmt::Result {
+    writeln!(out, "\nWhat would let it pass")?;
+    for remark in &exclusion.remarks {
+        writeln!(out, "  {remark}")?;
+    }
+    for way in exclusion.everywhere.iter().chain(&exclusion.on_this_path) {
+        let tried = match (way.passes, &way.fault) {
+            (true, _) => "Tried: the request passes.".to_owned(),
+            (false, Some(fault)) => format!("Tried: {fault}"),
+            (false, None) => "Tried: the request is still refused.".to_owned(),
+        };
+        writeln!(out, "  {} {tried}", way.place)?;
+        for line in way.directives.lines() {
+            writeln!(out, "    {line}")?;
+        }
+    }
+    Ok(())
+}
+
+fn cut(text: &Text) -> String {
+    let mut line = shown(&text.text);
+    if let Some(length) = text.length {
+        let _ = write!(line, " (of {length} bytes)");
+    }
+    line
+}
+
+/// A text on one line, without what could command a terminal or reorder the line.
+fn shown(text: &str) -> String {
+    let mut line = String::new();
+    for (at, character) in text.chars().enumerate() {
+        if at >= SHOWN_MAX {
+            line.push('…');
+            break;
+        }
+        let directs = matches!(
+            character,
+            '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        );
+        if character.is_control() || directs {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
+}
