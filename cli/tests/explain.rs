@@ -22,6 +22,14 @@ fn stories() {
     expect("explain/small.answers.jsonl", &ran.stdout);
 }
 
+/// What a record does not hold is said, and rules that do not match again are named.
+#[test]
+fn audit_records() {
+    let ran = glacis(&format!("{EXPLAIN} explain/records.jsonl"), b"");
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(1), ""));
+    expect("explain/records.txt", &ran.stdout);
+}
+
 #[test]
 fn what_would_be_refused_where_rules_may_not_block() {
     let arguments = format!("{EXPLAIN} --rules explain/detection.conf --id fewest -");

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::path::{Path, PathBuf};
 
 use glacis_engine::Limits;
-use glacis_inspector::{Redaction, ResponseInspection, SECRET_NAMES, TruncatedBody};
+use glacis_inspector::{AuditFormat, Redaction, ResponseInspection, SECRET_NAMES, TruncatedBody};
 use glacis_service::config::{Admin, ConfigError, Drain, Listen, load};
 use serde::Deserialize;
 
@@ -137,6 +137,24 @@ pub struct Block {
     pub body: Option<String>,
 }
 
+/// The shape of audit records.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum Format {
+    Native,
+    ModSecurity,
+}
+
+impl From<Format> for AuditFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Native => Self::Native,
+            Format::ModSecurity => Self::ModSecurity,
+        }
+    }
+}
+
 /// Where audit records go, and what is masked in them.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(default, deny_unknown_fields)]
@@ -144,6 +162,7 @@ pub struct Block {
 pub struct Audit {
     pub stdout: bool,
     pub file: Option<PathBuf>,
+    pub format: Format,
     pub redact: bool,
     pub redact_names: Vec<String>,
 }
@@ -153,6 +172,7 @@ impl Default for Audit {
         Self {
             stdout: true,
             file: None,
+            format: Format::Native,
             redact: true,
             redact_names: SECRET_NAMES.map(str::to_owned).to_vec(),
         }
@@ -321,6 +341,7 @@ mod tests {
             ("rules: 5\n", &["line 1"]),
             ("response: all\n", &["all", "off", "headers", "full"]),
             ("limits: {arguments_max: many}\n", &["many"]),
+            ("audit: {format: json}\n", &["json", "native", "modsecurity"]),
         ] {
             let error = parse::<Config>(text).unwrap_err().to_string();
             for word in words {

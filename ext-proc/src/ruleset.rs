@@ -63,6 +63,7 @@ impl Ruleset {
             truncated_body: config.oversized_body.into(),
             trusted_hops: config.trusted_hops,
             redaction: config.redaction(),
+            audit_format: config.audit.format.into(),
             block_status: config.block.status,
             block_page: page,
             lookup: None,

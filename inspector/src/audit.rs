@@ -1,19 +1,36 @@
-//! The audit record: one line of JSON per exchange that is worth one.
+//! The audit record: one line of JSON per exchange that is worth one, in one of two shapes.
 //!
-//! The line is at most 256 KiB long, and mostly below 4: values are cut to 1 KiB (up to six times
-//! that when they have to be escaped), and rules beyond the first 48 KiB are counted in
-//! `rules_omitted`.
+//! `docs/reference/audit-log.md` says what every field means. A line is at most 512 KiB long, and
+//! mostly below 4: values are cut to 1 KiB (up to six times that when they have to be escaped), bodies
+//! to 8 KiB, headers beyond the first 32 KiB and rules beyond the first 48 KiB are counted instead.
 
-use glacis_engine::{Match, MatchedRule, Phase, RuleId, Transaction};
+mod modsecurity;
+mod native;
+
+use glacis_engine::{AuditPart, Endpoint, Match, MatchedRule, Phase, RuleId, Transaction};
 
 use crate::{
+    body::{self, Kind},
+    decision::Mode,
     json::{Object, push_string},
     redact::{MASK, Redaction},
-    time::rfc3339,
 };
 
-/// Bytes of an audit record beyond which no further rule is added.
+/// The shape of audit records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AuditFormat {
+    /// Our own.
+    #[default]
+    Native,
+    /// That of `SecAuditLogFormat JSON` in ModSecurity 3.
+    ModSecurity,
+}
+
+/// Bytes of the rules in a record beyond which no further rule is added.
 const RULES_BYTES_MAX: usize = 48 << 10;
+
+/// Bytes of the headers of a message beyond which no further one is added.
+const HEADERS_BYTES_MAX: usize = 32 << 10;
 
 /// Bytes kept of a value, a message or a URI before it is escaped, which can make it six times longer.
 const TEXT_BYTES_MAX: usize = 1 << 10;
@@ -24,17 +41,24 @@ const MATCHES_MAX: usize = 4;
 /// Tags written of one rule.
 const TAGS_MAX: usize = 32;
 
+/// Uploaded files written of one request, and bytes of each of their names.
+const FILES_MAX: usize = 16;
+const FILE_NAME_BYTES_MAX: usize = 256;
+
 /// What a record says besides what the transaction knows.
 pub(crate) struct Entry<'a> {
+    pub(crate) format: AuditFormat,
     pub(crate) time: core::time::Duration,
     pub(crate) request_id: &'a str,
-    pub(crate) client: String,
+    pub(crate) client: Endpoint,
+    pub(crate) server: Endpoint,
     pub(crate) method: &'a [u8],
     pub(crate) uri: &'a [u8],
     pub(crate) host: &'a [u8],
+    pub(crate) protocol: &'a str,
     pub(crate) status: u16,
     pub(crate) action: &'a str,
-    pub(crate) mode: &'a str,
+    pub(crate) mode: Mode,
     pub(crate) phase: Option<Phase>,
     pub(crate) rule: Option<RuleId>,
     pub(crate) inspected: &'a str,
@@ -44,84 +68,55 @@ pub(crate) struct Entry<'a> {
 /// Writes the record, without an end of line.
 pub(crate) fn line(entry: &Entry<'_>, transaction: &Transaction, redaction: &Redaction) -> String {
     let redaction = &*redaction.with(transaction.hidden());
-    let mut out = String::with_capacity(1_024);
-    let mut object = Object::begin(&mut out);
-    object
-        .string("time", &rfc3339(entry.time))
-        .string("request_id", entry.request_id)
-        .string("client", &entry.client)
-        .string("method", &text(entry.method))
-        .string("uri", &redaction.uri(&text(entry.uri)))
-        .string("host", &text(entry.host))
-        .string("action", entry.action)
-        .string("mode", entry.mode)
-        .string("inspected", entry.inspected);
-    // Of a response that was not inspected nothing is known.
-    if entry.status != 0 {
-        object.number("status", entry.status);
+    match entry.format {
+        AuditFormat::Native => native::line(entry, transaction, redaction),
+        AuditFormat::ModSecurity => modsecurity::line(entry, transaction, redaction),
     }
-    if let Some(phase) = entry.phase {
-        object.number("phase", phase.number());
-    }
-    if let Some(rule) = entry.rule {
-        object.number("rule", rule.0);
-    }
-    let scores = transaction.scores();
-    object
-        .number("score_inbound", scores.inbound)
-        .number("score_outbound", scores.outbound)
-        .string("profile", cut(entry.profile))
-        .string("ruleset", transaction.program().hash());
-    let omitted = push_rules(object.key("rules"), transaction, redaction);
-    if omitted > 0 {
-        object.number("rules_omitted", omitted);
-    }
-    object.strings("limits_hit", transaction.flags().names());
-    object.end();
-    out
 }
 
-/// Appends the matched rules as an array; returns how many did not fit.
-fn push_rules(out: &mut String, transaction: &Transaction, redaction: &Redaction) -> u32 {
-    let matches_max = transaction.program().limits().matches_per_rule_max;
+/// Appends the matched rules as an array, each written by `write`; returns how many did not fit.
+fn push_rules(
+    out: &mut String,
+    transaction: &Transaction,
+    write: impl Fn(&mut String, &MatchedRule<'_>),
+) -> u32 {
     let mut omitted = 0;
+    let start = out.len();
     out.push('[');
     for (position, rule) in transaction.matched_rules().enumerate() {
-        if out.len() > RULES_BYTES_MAX {
+        if out.len() - start > RULES_BYTES_MAX {
             omitted += 1;
             continue;
         }
         if position > 0 {
             out.push(',');
         }
-        push_rule(out, &rule, matches_max, redaction);
+        write(out, &rule);
     }
     out.push(']');
     omitted
 }
 
-fn push_rule(out: &mut String, rule: &MatchedRule<'_>, matches_max: usize, redaction: &Redaction) {
-    // A macro in `msg` or `logdata` may show any value that the chain matched, also one beyond those
-    // recorded: if one of them is hidden, or may be, so is the text.
-    let hidden = redaction.enabled()
-        && (rule.matches.len() >= matches_max
-            || rule
-                .matches
-                .iter()
-                .any(|found| redaction.hides(&found.variable, &text(&found.value))));
-    let shown = |text: &str| hidden || redaction.hides_text(text);
-    let mut object = Object::begin(out);
-    object
-        .number("id", rule.id.0)
-        .number("phase", rule.phase.number())
-        .string("msg", message(rule, hidden, redaction))
-        .string("logdata", if shown(&rule.logdata) { MASK } else { cut(&rule.logdata) })
-        .string("severity", rule.severity_name())
-        .strings("tags", rule.tags.iter().take(TAGS_MAX).map(|tag| cut(tag)))
-        .string("file", cut(rule.file))
-        .number("line", rule.line);
-    push_matches(object.key("matches"), rule.matches, redaction);
-    object.end();
+/// `msg` and `logdata` of a rule, as they may be shown.
+struct Said<'r> {
+    msg: &'r str,
+    logdata: &'r str,
+}
+
+impl<'r> Said<'r> {
+    fn by(rule: &'r MatchedRule<'_>, transaction: &Transaction, redaction: &Redaction) -> Self {
+        // A macro in `msg` or `logdata` may show any value that the chain matched, also one beyond
+        // those recorded: if one of them is hidden, or may be, so is the text.
+        let matches_max = transaction.program().limits().matches_per_rule_max;
+        let hides = |found: &Match| redaction.hides(&found.variable, &text(&found.value));
+        let hidden = redaction.enabled()
+            && (rule.matches.len() >= matches_max || rule.matches.iter().any(hides));
+        let logdata_hidden = hidden || redaction.hides_text(&rule.logdata);
+        Self {
+            msg: message(rule, hidden, redaction),
+            logdata: if logdata_hidden { MASK } else { cut(&rule.logdata) },
+        }
+    }
 }
 
 /// `msg`; it is mostly fixed text, and hidden only when a value that is hidden stands in it.
@@ -137,18 +132,142 @@ fn message<'r>(rule: &'r MatchedRule<'_>, hidden: bool, redaction: &Redaction) -
     }
 }
 
-fn push_matches(out: &mut String, matches: &[Match], redaction: &Redaction) {
+/// The parts of a record that are about one message, request or response.
+struct Part<'t> {
+    headers: Option<Vec<(&'t [u8], &'t [u8])>>,
+    body: Option<Body<'t>>,
+    collection: &'static str,
+}
+
+/// A body, and how it is to be read.
+struct Body<'t> {
+    bytes: &'t [u8],
+    kind: Kind,
+    content_type: &'t [u8],
+    without_files: bool,
+}
+
+impl<'t> Part<'t> {
+    /// Parts `B`, and `C` or `I`.
+    fn request(transaction: &'t Transaction) -> Self {
+        let parts = transaction.audit_parts();
+        let with_files = parts.has(AuditPart::RequestBody);
+        let wanted = with_files || parts.has(AuditPart::RequestBodyWithoutFiles);
+        let find = |(name, _): &(&[u8], &[u8])| name.eq_ignore_ascii_case(b"content-type");
+        let body = wanted.then(|| Body {
+            bytes: transaction.request_body_taken(),
+            kind: Kind::of_processor(transaction.request_body_processor()),
+            content_type: transaction.request_headers().find(find).unwrap_or_default().1,
+            without_files: !with_files,
+        });
+        let headers = parts.has(AuditPart::RequestHeaders);
+        Self {
+            headers: headers.then(|| transaction.request_headers().collect()),
+            body: body.filter(|body| !body.bytes.is_empty()),
+            collection: "REQUEST_HEADERS",
+        }
+    }
+
+    /// Parts `F` and `E`.
+    fn response(transaction: &'t Transaction) -> Self {
+        let parts = transaction.audit_parts();
+        let find = |(name, _): &(&[u8], &[u8])| name.eq_ignore_ascii_case(b"content-type");
+        let content_type = transaction.response_headers().find(find).unwrap_or_default().1;
+        let body = parts.has(AuditPart::ResponseBody).then(|| Body {
+            bytes: transaction.response_body_taken(),
+            kind: Kind::of_response(content_type),
+            content_type,
+            without_files: false,
+        });
+        let headers = parts.has(AuditPart::ResponseHeaders);
+        Self {
+            headers: headers.then(|| transaction.response_headers().collect()),
+            body: body.filter(|body| !body.bytes.is_empty()),
+            collection: "RESPONSE_HEADERS",
+        }
+    }
+
+    /// Writes the headers with `write`, which is told whether it is the first; returns how many did not
+    /// fit.
+    fn push_headers(
+        &self,
+        out: &mut String,
+        redaction: &Redaction,
+        mut write: impl FnMut(&mut String, bool, &str, &str),
+    ) -> u32 {
+        let start = out.len();
+        let mut omitted = 0;
+        let headers = self.headers.iter().flatten();
+        for (position, (name, value)) in headers.enumerate() {
+            if out.len() - start > HEADERS_BYTES_MAX {
+                omitted += 1;
+                continue;
+            }
+            let variable = [self.collection.as_bytes(), b":", name].concat();
+            let value = text(value);
+            write(out, position == 0, &text(name), redaction.value(&variable, &value));
+        }
+        omitted
+    }
+}
+
+impl Body<'_> {
+    /// The body as it may be shown, and whether it is cut.
+    fn shown(&self, redaction: &Redaction, variable: &str) -> (String, bool) {
+        let cut = self.bytes.get(..body::BYTES_MAX);
+        let bytes = cut.unwrap_or(self.bytes);
+        let shown = match self.kind {
+            _ if redaction.hides_body(variable) => MASK.to_owned(),
+            kind => body::shown(bytes, kind, self.content_type, self.without_files, redaction),
+        };
+        (shown, cut.is_some() && self.bytes.len() > body::BYTES_MAX)
+    }
+}
+
+/// Part `J`: appends what was uploaded, if it is asked for and there is something.
+fn push_files(object: &mut Object<'_>, transaction: &Transaction, redaction: &Redaction) {
+    let files = transaction.uploads().count();
+    if !transaction.audit_parts().has(AuditPart::Files) || files == 0 {
+        return;
+    }
+    let short = |bytes: &[u8]| {
+        let text = text(bytes);
+        let end = text.floor_char_boundary(FILE_NAME_BYTES_MAX);
+        text.get(..end).unwrap_or_default().to_owned()
+    };
+    let out = object.key("files");
     out.push('[');
-    for (position, found) in matches.iter().take(MATCHES_MAX).enumerate() {
+    for (position, file) in transaction.uploads().take(FILES_MAX).enumerate() {
         if position > 0 {
             out.push(',');
         }
+        let variable = [b"FILES:", file.field].concat();
+        let name = short(file.file_name);
         let mut object = Object::begin(out);
-        let value = text(&found.value);
         object
-            .string("variable", &text(&found.variable))
-            .string("value", redaction.value(&found.variable, &value));
+            .string("field", &short(file.field))
+            .string("name", redaction.value(&variable, &name))
+            .string("bytes", &short(file.size));
         object.end();
+    }
+    out.push(']');
+    if files > FILES_MAX {
+        object.count("files_omitted", files - FILES_MAX);
+    }
+}
+
+/// Part `K`: appends the ids of all rules that matched, if it is asked for.
+fn push_matched_ids(object: &mut Object<'_>, transaction: &Transaction) {
+    if !transaction.audit_parts().has(AuditPart::Rules) {
+        return;
+    }
+    let out = object.key("matched_rules");
+    out.push('[');
+    for (position, id) in transaction.matched_ids().enumerate() {
+        if position > 0 {
+            out.push(',');
+        }
+        out.push_str(&id.to_string());
     }
     out.push(']');
 }

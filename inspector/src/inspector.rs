@@ -9,7 +9,7 @@ use glacis_engine::{
 };
 
 use crate::{
-    audit,
+    audit::{self, AuditFormat},
     client::client_of,
     decision::{Decision, Mode, Outcome, Receipt, Reply, Uninspected},
     redact::Redaction,
@@ -44,6 +44,8 @@ pub struct Settings {
     pub truncated_body: TruncatedBody,
     /// What is masked in audit records.
     pub redaction: Redaction,
+    /// The shape of audit records.
+    pub audit_format: AuditFormat,
     /// The status of refusals instead of the rule's, redirections excepted.
     pub block_status: Option<u16>,
     /// The content type and body of refusals instead of `application/problem+json`. In the body,
@@ -95,6 +97,8 @@ struct Request {
     uri: Vec<u8>,
     host: Vec<u8>,
     client: Endpoint,
+    server: Endpoint,
+    protocol: &'static str,
     time: Duration,
     status: u16,
 }
@@ -145,6 +149,8 @@ impl Inspector {
                 uri: Vec::new(),
                 host: Vec::new(),
                 client: UNKNOWN,
+                server: UNKNOWN,
+                protocol: "HTTP/1.1",
                 time: Duration::ZERO,
                 status: 0,
             },
@@ -192,15 +198,17 @@ impl Inspector {
         remember(&mut self.request.uri, path);
         remember(&mut self.request.host, host.unwrap_or_default());
         self.request.client = client.unwrap_or(UNKNOWN);
+        self.request.server = head.destination.unwrap_or(UNKNOWN);
+        self.request.protocol = protocol(head.protocol);
         self.request.time = head.time;
         self.request.status = 0;
         self.transaction.start(&Start {
             unique_id: head.id,
             time: head.time,
             client: self.request.client,
-            server: head.destination.unwrap_or(UNKNOWN),
+            server: self.request.server,
         });
-        self.transaction.request_line(method, path, protocol(head.protocol));
+        self.transaction.request_line(method, path, self.request.protocol.as_bytes());
         // Rules look for `Host`, in all versions of HTTP.
         if find(head.headers, b"host").is_none()
             && let Some(authority) = find(head.headers, b":authority")
@@ -460,18 +468,23 @@ impl Inspector {
         self.transaction.finish(now);
         let receipt = self.receipt();
         let refusal = self.refused();
-        let due = refusal.is_some() || self.transaction.audit_due(self.request.status);
+        // Of what the host cut off the engine does not know that it was refused.
+        let cut_off = self.truncated.is_some() && self.transaction.audit_engine().is_none();
+        let due = cut_off || self.transaction.audit_due(self.request.status);
         let audit = due.then(|| {
             let entry = audit::Entry {
+                format: self.settings.audit_format,
                 time: self.request.time,
                 request_id: &self.request.id,
-                client: self.request.client.address.to_string(),
+                client: self.request.client,
+                server: self.request.server,
                 method: &self.request.method,
                 uri: &self.request.uri,
                 host: &self.request.host,
+                protocol: self.request.protocol,
                 status: self.request.status,
                 action: receipt.verdict,
-                mode: receipt.mode.name(),
+                mode: receipt.mode,
                 phase: receipt.phase,
                 rule: refusal.and_then(|refusal| refusal.rule),
                 inspected: receipt.inspected,
@@ -485,12 +498,12 @@ impl Inspector {
 
 /// The protocol as rules name it. Envoy calls 2 and 3 so; where the host does not say it is not
 /// guessed from the headers, which look alike in all versions.
-fn protocol(name: Option<&str>) -> &[u8] {
+fn protocol(name: Option<&str>) -> &'static str {
     match name {
-        Some("HTTP/1.0") => b"HTTP/1.0",
-        Some("HTTP/2" | "HTTP/2.0") => b"HTTP/2",
-        Some("HTTP/3" | "HTTP/3.0") => b"HTTP/3",
-        _ => b"HTTP/1.1",
+        Some("HTTP/1.0") => "HTTP/1.0",
+        Some("HTTP/2" | "HTTP/2.0") => "HTTP/2",
+        Some("HTTP/3" | "HTTP/3.0") => "HTTP/3",
+        _ => "HTTP/1.1",
     }
 }
 

@@ -57,6 +57,16 @@ impl<'o> Object<'o> {
         self
     }
 
+    /// A count of things or of bytes.
+    pub(crate) fn count(&mut self, key: &str, value: usize) -> &mut Self {
+        self.number(key, i64::try_from(value).unwrap_or(i64::MAX))
+    }
+
+    pub(crate) fn boolean(&mut self, key: &str, value: bool) -> &mut Self {
+        self.key(key).push_str(if value { "true" } else { "false" });
+        self
+    }
+
     pub(crate) fn strings<'s>(
         &mut self,
         key: &str,

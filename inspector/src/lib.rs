@@ -16,6 +16,7 @@
 //! borrowed from the host until the engine copies what it keeps. Calls out of order are ignored.
 
 mod audit;
+mod body;
 mod client;
 mod decision;
 mod inspector;
@@ -24,6 +25,7 @@ mod redact;
 mod request;
 mod time;
 
+pub use audit::AuditFormat;
 pub use client::parse_endpoint;
 pub use decision::{Decision, Mode, Outcome, Receipt, Reply, Uninspected};
 pub use inspector::{End, Inspector, ResponseInspection, Settings, TruncatedBody};

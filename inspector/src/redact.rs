@@ -105,26 +105,64 @@ impl Redaction {
         if self.hides_uri() {
             return Cow::Borrowed(MASK);
         }
-        if !self.enabled || !self.has_secret_pair(uri) {
+        if !self.enabled {
             return Cow::Borrowed(uri);
         }
-        let mut masked = String::with_capacity(uri.len());
-        for part in uri.split_inclusive(['?', '&', ';']) {
-            let (body, end) = match part.strip_suffix(['?', '&', ';']) {
-                Some(body) => (body, part.get(body.len()..).unwrap_or_default()),
-                None => (part, ""),
-            };
-            match body.split_once('=') {
-                Some((name, _)) if self.is_secret(name.as_bytes()) => {
-                    masked.push_str(name);
-                    masked.push('=');
-                    masked.push_str(MASK);
-                }
-                _ => masked.push_str(body),
-            }
-            masked.push_str(end);
+        // A question mark behind the first is part of a name or of a value.
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let mut masked = self.form(path);
+        if path.len() < uri.len() {
+            masked.push('?');
+            masked.push_str(&self.form(query));
         }
         Cow::Owned(masked)
+    }
+
+    /// `name=value` pairs with the values of secrets masked.
+    pub(crate) fn form(&self, text: &str) -> String {
+        let mut masked = String::with_capacity(text.len());
+        for part in text.split_inclusive('&') {
+            self.push_pair(&mut masked, part, &['?', ';']);
+        }
+        masked
+    }
+
+    /// One pair, which for some readers is several, separated by `others`.
+    fn push_pair(&self, masked: &mut String, part: &str, others: &[char]) {
+        let (body, end) = match part.strip_suffix(['?', '&', ';']) {
+            Some(body) => (body, part.get(body.len()..).unwrap_or_default()),
+            None => (part, ""),
+        };
+        match body.split_once('=') {
+            // The whole name counts, so that it can stand across separators of other readers.
+            Some((name, _)) if self.is_secret(name.as_bytes()) => {
+                masked.push_str(name);
+                masked.push('=');
+                masked.push_str(MASK);
+            }
+            Some(_) if !others.is_empty() && body.contains(others) => {
+                for part in body.split_inclusive(others) {
+                    self.push_pair(masked, part, &[]);
+                }
+            }
+            Some((name, value)) if self.has_secret_pair(&decoded(value)) => {
+                masked.push_str(name);
+                masked.push('=');
+                masked.push_str(MASK);
+            }
+            _ => masked.push_str(body),
+        }
+        masked.push_str(end);
+    }
+
+    /// Whether rules have hidden the body of that variable, or everything.
+    pub(crate) fn hides_body(&self, variable: &str) -> bool {
+        let related = match variable {
+            "REQUEST_BODY" => &["REQUEST_BODY", "FULL_REQUEST", "ARGS", "ARGS_POST", "FILES"][..],
+            _ => &["RESPONSE_BODY"],
+        };
+        let hidden = |name: &&str| self.variables.iter().any(|known| known == name.as_bytes());
+        self.everything || related.iter().any(hidden)
     }
 
     /// The value of `variable` (such as `ARGS:id`), masked if need be.
@@ -190,7 +228,7 @@ impl Redaction {
         SECRET_HEADERS.contains(&normal(name).as_str()) || self.is_secret(name)
     }
 
-    fn is_secret(&self, name: &[u8]) -> bool {
+    pub(crate) fn is_secret(&self, name: &[u8]) -> bool {
         let name = normal(name);
         self.names.iter().any(|secret| name.contains(secret.as_str()))
     }
@@ -230,6 +268,25 @@ fn normal(name: &[u8]) -> String {
     normal
 }
 
+/// A value of a form without its escapes.
+fn decoded(value: &str) -> String {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let (byte, after) = match (first, after) {
+            (b'%', [high, low, after @ ..]) => match (hex(*high), hex(*low)) {
+                (Some(high), Some(low)) => (high << 4 | low, after),
+                _ => (first, after_all(rest)),
+            },
+            (b'+', _) => (b' ', after),
+            _ => (first, after),
+        };
+        bytes.push(byte);
+        rest = after;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// What follows the first byte.
 fn after_all(bytes: &[u8]) -> &[u8] {
     bytes.get(1..).unwrap_or_default()
@@ -249,12 +306,18 @@ mod tests {
             ("/a?b=c", "/a?b=c"),
             ("/a?password=hunter2", "/a?password=[redacted]"),
             ("/a?x=1&Api-Key=k&y=2", "/a?x=1&Api-Key=[redacted]&y=2"),
-            ("/a?user[passwd]=x;y=2", "/a?user[passwd]=[redacted];y=2"),
+            // A semicolon may be part of the secret.
+            ("/a?user[passwd]=x;y=2", "/a?user[passwd]=[redacted]"),
             ("/a?pass%77ord=hunter2", "/a?pass%77ord=[redacted]"),
             ("/a?access_token=a=b&c=d", "/a?access_token=[redacted]&c=d"),
             ("/a?q=password", "/a?q=password"),
             ("/a?password", "/a?password"),
             ("/a%?%=", "/a%?%="),
+            ("/a?pass?word=hunter2", "/a?pass?word=[redacted]"),
+            ("/a?pass;word=hunter2", "/a?pass;word=[redacted]"),
+            ("/a?x=1;token=2?y=3", "/a?x=1;token=[redacted]?y=3"),
+            ("/a;jsessionid=1?x=2", "/a;jsessionid=[redacted]?x=2"),
+            ("/a?next=%2Fb%3Ftoken%3Dhunter2&z=1", "/a?next=[redacted]&z=1"),
         ] {
             assert_eq!(Redaction::default().uri(uri), expected);
             assert_eq!(Redaction::new(false, SECRET_NAMES).uri(uri), uri);

@@ -14,6 +14,22 @@ pub(crate) fn rfc3339(time: Duration) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
 }
 
+/// `time` since 1970 (UTC) as `asctime` of C writes it: `Tue Nov 14 22:13:20 2023`.
+pub(crate) fn asctime(time: Duration) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let seconds = time.as_secs();
+    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    let name = |names: &[&'static str], at: u64| {
+        usize::try_from(at).ok().and_then(|at| names.get(at)).copied().unwrap_or_default()
+    };
+    let (week_day, month) = (name(&DAYS, days % 7), name(&MONTHS, month.saturating_sub(1)));
+    format!("{week_day} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
+}
+
 /// Year, month and day of the Gregorian calendar, `days` after 1970-01-01.
 ///
 /// Counts in eras of 400 years that begin on 1 March, so that the leap day comes last.
@@ -34,6 +50,17 @@ fn civil(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn known_times_in_words() {
+        for (seconds, expected) in [
+            (0, "Thu Jan  1 00:00:00 1970"),
+            (951_868_799, "Tue Feb 29 23:59:59 2000"),
+            (1_700_000_000, "Tue Nov 14 22:13:20 2023"),
+        ] {
+            assert_eq!(asctime(Duration::from_secs(seconds)), expected);
+        }
+    }
 
     #[test]
     fn known_times() {

@@ -50,8 +50,6 @@ struct RecordedRequest {
     headers_omitted: u32,
     body: Option<String>,
     #[serde(default)]
-    body_base64: Option<String>,
-    #[serde(default)]
     body_bytes: usize,
     #[serde(default)]
     body_cut: bool,
@@ -77,8 +75,7 @@ fn request(record: Record<'_>) -> Result<(Request, Option<Reading>), String> {
     if recorded.headers_omitted > 0 {
         missing.push(format!("{} request headers are left out", recorded.headers_omitted));
     }
-    let body = recorded.body.is_some() || recorded.body_base64.is_some();
-    if recorded.body_bytes > 0 && !body {
+    if recorded.body_bytes > 0 && recorded.body.is_none() {
         let bytes = recorded.body_bytes;
         missing.push(format!("the record has no body (SecAuditLogParts C); it had {bytes} bytes"));
     }
@@ -89,11 +86,12 @@ fn request(record: Record<'_>) -> Result<(Request, Option<Reading>), String> {
     for (name, value) in &headers {
         masked(&mut missing, &format!("the header {name}"), value);
     }
-    masked(&mut missing, "the body", recorded.body.as_deref().unwrap_or_default());
-    let body = match (recorded.body, recorded.body_base64) {
-        (Some(text), _) => Some(encode(text.as_bytes())),
-        (None, base64) => base64,
-    };
+    let body = recorded.body.as_deref().unwrap_or_default();
+    masked(&mut missing, "the body", body);
+    if body.contains('\u{fffd}') {
+        missing.push("bytes of the body that are no UTF-8 are lost".to_owned());
+    }
+    let body = recorded.body.map(|text| encode(text.as_bytes()));
     let line = json!({
         "id": Value::Null,
         "client": {"ip": record.client},

@@ -22,6 +22,7 @@
 //! whatever the bytes of a request, evaluation does not panic and its time and memory are bounded by
 //! [`Limits`]; the verdict does not depend on how a body was chunked.
 
+mod audit;
 pub mod body;
 mod collection;
 mod compile;
@@ -47,6 +48,7 @@ mod variable;
 mod verdict;
 mod xpath;
 
+pub use audit::{AuditPart, AuditParts};
 pub use collection::{
     Change, Collection, CollectionLimits, CollectionStore, Member, MemoryStore, Step,
 };
@@ -61,7 +63,7 @@ pub use source::{Input, NoFiles, Source, SourceError, SourceFile};
 pub use transaction::{
     BodyRoom, Endpoint, Excerpt, Flags, Hidden, Match, MatchedRule, Scores, Start, TraceEvent,
     TraceStep, TracedCapture, TracedChange, TracedMatch, TracedOutcome, TracedRule, TracedStage,
-    Transaction,
+    Transaction, Upload,
 };
 pub use unicode_map::UnicodeMap;
 pub use variable::{Kind, Variable};

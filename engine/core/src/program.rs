@@ -4,6 +4,7 @@
 //! up no name and compiles nothing.
 
 use crate::{
+    audit::PartsChange,
     expand::Expression,
     id::{LaneId, Phase, RuleId, RuleIndex, RuleSet, TxSlot},
     limits::Limits,
@@ -229,6 +230,7 @@ pub(crate) enum Change {
 pub(crate) enum Ctl {
     RuleEngine(RuleEngine),
     AuditEngine(AuditEngine),
+    AuditParts(PartsChange),
     /// One that is accepted and changes nothing.
     NoEffect,
     RequestBodyAccess(bool),

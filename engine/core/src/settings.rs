@@ -7,6 +7,7 @@ use core::time::Duration;
 use seclang::Text;
 
 use crate::{
+    audit::AuditParts,
     limits::Limits,
     pattern::Pattern,
     program::{AuditEngine, RuleEngine},
@@ -42,7 +43,9 @@ pub(crate) struct Settings {
     pub(crate) collection_timeout: Duration,
     /// What `urlDecodeUni` takes characters for.
     pub(crate) unicode_map: Option<Box<UnicodeMap>>,
-    pub(crate) audit_engine: AuditEngine,
+    /// `None` when the rules do not say.
+    pub(crate) audit_engine: Option<AuditEngine>,
+    pub(crate) audit_log_parts: AuditParts,
     pub(crate) audit_log_relevant_status: Option<Pattern>,
     pub(crate) component_signatures: Vec<String>,
 }
@@ -61,7 +64,8 @@ impl Default for Settings {
             argument_separator: b'&',
             collection_timeout: Duration::from_secs(3_600),
             unicode_map: None,
-            audit_engine: AuditEngine::Off,
+            audit_engine: None,
+            audit_log_parts: AuditParts::default(),
             audit_log_relevant_status: None,
             component_signatures: Vec::new(),
         }
@@ -124,7 +128,13 @@ impl Settings {
                 let seconds = size(one(name, arguments)?)?;
                 self.collection_timeout = Duration::from_secs(seconds as u64);
             }
-            "secauditengine" => self.audit_engine = audit_engine(one(name, arguments)?)?,
+            "secauditengine" => {
+                self.audit_engine = Some(audit_engine(one(name, arguments)?)?);
+            }
+            "secauditlogparts" => {
+                let parts = AuditParts::parse(&one(name, arguments)?.text);
+                self.audit_log_parts = parts.map_err(|why| (Some(0), why))?;
+            }
             "secauditlogrelevantstatus" => {
                 let pattern = Pattern::new(&one(name, arguments)?.text);
                 self.audit_log_relevant_status = Some(pattern.map_err(|why| (Some(0), why))?);

@@ -23,6 +23,7 @@ mod evaluate;
 mod expansion;
 mod matched;
 mod patterns;
+mod record;
 mod request;
 mod sanitise;
 mod scans;
@@ -35,6 +36,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use crate::{
+    audit::AuditParts,
     body::{BodyScratch, Processor},
     collection::CollectionStore,
     id::{Phase, RuleIndex, RuleSet},
@@ -50,6 +52,7 @@ use budget::Budget;
 pub(crate) use collections::PERSISTENT;
 use collections::PersistentCollection;
 pub use matched::{Match, MatchedRule, Scores};
+pub use record::Upload;
 pub use sanitise::Hidden;
 use scans::Scans;
 pub use trace::{
@@ -181,7 +184,8 @@ enum Allowed {
 #[derive(Clone, Debug)]
 struct Control {
     rule_engine: RuleEngine,
-    audit_engine: AuditEngine,
+    audit_engine: Option<AuditEngine>,
+    audit_parts: AuditParts,
     request_body_access: bool,
     response_body_access: bool,
     force_request_body: bool,
@@ -195,6 +199,7 @@ impl Control {
         Self {
             rule_engine: program.settings.rule_engine,
             audit_engine: program.settings.audit_engine,
+            audit_parts: program.settings.audit_log_parts,
             request_body_access: program.settings.request_body_access,
             response_body_access: program.settings.response_body_access,
             force_request_body: false,
@@ -246,6 +251,7 @@ pub struct Transaction {
     /// The `ctl` actions that took targets away: rule and position of the action.
     removed_targets: Vec<(RuleIndex, usize)>,
     matches: matched::Matches,
+    matched_ids: record::MatchedIds,
     trace: Option<Box<trace::Trace>>,
     highest_severity: u8,
     current_rule: Option<RuleIndex>,
@@ -285,6 +291,7 @@ impl Transaction {
             removed_rules: RuleSet::default(),
             removed_targets: Vec::new(),
             matches: matched::Matches::default(),
+            matched_ids: record::MatchedIds::default(),
             trace: None,
             highest_severity: 255,
             current_rule: None,
@@ -329,6 +336,7 @@ impl Transaction {
         self.removed_rules.clear();
         self.removed_targets.clear();
         self.matches.clear();
+        self.matched_ids.clear();
         if let Some(trace) = &mut self.trace {
             trace.clear();
         }

@@ -6,6 +6,7 @@ use seclang::{Action, Target, Text};
 
 use super::{Compiler, is, value_text};
 use crate::{
+    audit::PartsChange,
     body::Processor,
     expand::Expression,
     id::RuleSet,
@@ -323,6 +324,7 @@ impl Compiler<'_> {
         Ok(match name.trim().to_ascii_lowercase().as_str() {
             "ruleengine" => Ctl::RuleEngine(settings::rule_engine(&text).map_err(why)?),
             "auditengine" => Ctl::AuditEngine(settings::audit_engine(&text).map_err(why)?),
+            "auditlogparts" => Ctl::AuditParts(PartsChange::parse(argument)?),
             "requestbodyaccess" => Ctl::RequestBodyAccess(settings::on_off(&text).map_err(why)?),
             "responsebodyaccess" => Ctl::ResponseBodyAccess(settings::on_off(&text).map_err(why)?),
             "forcerequestbodyvariable" => {
@@ -338,9 +340,6 @@ impl Compiler<'_> {
             "ruleremovetargetbytag" => self.ctl_target(action, argument, Self::rules_by_tag)?,
             "ruleremovetargetbymsg" => self.ctl_target(action, argument, Self::rules_by_msg)?,
             other => match reference::find(reference::CTLS, other).map(|entry| entry.support) {
-                // CRS names the parts of audit records in many rules: a warning for each would bury
-                // the others.
-                Some(Support::NoEffect(_)) if other == "auditlogparts" => Ctl::NoEffect,
                 Some(Support::NoEffect(why)) => {
                     self.warn(action.span, &format!("ctl:{} has no effect: {why}", name.trim()));
                     Ctl::NoEffect

@@ -445,7 +445,10 @@ impl Transaction {
     fn control(&mut self, index: RuleIndex, at: usize, ctl: &Ctl) {
         match ctl {
             Ctl::RuleEngine(mode) => self.control.rule_engine = *mode,
-            Ctl::AuditEngine(mode) => self.control.audit_engine = *mode,
+            Ctl::AuditEngine(mode) => self.control.audit_engine = Some(*mode),
+            Ctl::AuditParts(change) => {
+                self.control.audit_parts = change.apply(self.control.audit_parts);
+            }
             Ctl::NoEffect => {}
             Ctl::RequestBodyAccess(access) => self.control.request_body_access = *access,
             Ctl::ResponseBodyAccess(access) => self.control.response_body_access = *access,

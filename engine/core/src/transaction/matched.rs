@@ -7,7 +7,7 @@ use crate::{
     compile::SEVERITIES,
     id::{Phase, RuleId, RuleIndex},
     operator::leading_integer,
-    program::{AuditEngine, Program},
+    program::Program,
 };
 
 /// One value that matched, as recorded for logs.
@@ -147,6 +147,7 @@ impl Transaction {
         if self.trace.is_some() {
             self.trace_rule(program, rule);
         }
+        self.note_matched(program, rule);
         if !starter.log && !starter.audit_log {
             return;
         }
@@ -210,24 +211,6 @@ impl Transaction {
         Scores {
             inbound: read(slots.inbound).or_else(|| read(slots.inbound_crs3)).unwrap_or(0),
             outbound: read(slots.outbound).or_else(|| read(slots.outbound_crs3)).unwrap_or(0),
-        }
-    }
-
-    /// Whether an audit record is due (`SecAuditEngine`, `SecAuditLogRelevantStatus`).
-    ///
-    /// `status` is the status that the client got.
-    #[must_use]
-    pub fn audit_due(&self, status: u16) -> bool {
-        match self.control.audit_engine {
-            AuditEngine::On => true,
-            AuditEngine::Off => false,
-            AuditEngine::RelevantOnly => {
-                let relevant = &self.program.settings.audit_log_relevant_status;
-                self.matched_rules().any(|rule| rule.audit_log)
-                    || relevant
-                        .as_ref()
-                        .is_some_and(|pattern| pattern.is_match(status.to_string().as_bytes()))
-            }
         }
     }
 }
