@@ -37,6 +37,8 @@ pub(crate) struct EvalOptions {
     pub(crate) bench: Option<Duration>,
     /// Measure with one transaction reused, as a host does, instead of one made for each request.
     pub(crate) reuse: bool,
+    /// Measure, and print each request with its verdict instead of classes.
+    pub(crate) each: bool,
     pub(crate) quiet: bool,
 }
 
@@ -163,6 +165,7 @@ fn eval(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Arg::Long("body-chunk") => options.body_chunk = Some(chunk(parser)?),
             Arg::Long("bench") => options.bench = Some(seconds(parser)?),
             Arg::Long("reuse") => options.reuse = true,
+            Arg::Long("each") => options.each = true,
             Arg::Value(file) if requests.is_none() => requests = Some(file),
             other => return Err(other.unexpected()),
         }
@@ -267,6 +270,9 @@ fn check(command: &Command) -> Result<(), String> {
             if options.reuse && options.bench.is_none() {
                 return Err("--reuse is for --bench".to_owned());
             }
+            if options.each && options.bench.is_none() {
+                return Err("--each is for --bench".to_owned());
+            }
             if options.bench.is_some() && options.jobs > 1 {
                 return Err("--bench measures one thread; leave out --jobs".to_owned());
             }
@@ -357,6 +363,8 @@ Usage: glacis eval --rules FILE [--rules FILE…] [OPTION…] [REQUESTS.jsonl|-]
   --bench SECONDS      instead of answers: after a warm-up, repeat the requests on one thread for this
                        time, and print what one took in nanoseconds of CPU time, by class
   --reuse              with --bench: one transaction reused, instead of one made for each request
+  --each               with --bench: a line for each request, with its verdict and the rules that
+                       matched, instead of classes
   -q, --quiet          no remarks on standard error
 
 In:  {\"id\", \"class\"?, \"client\": {\"ip\", \"port\"}?, \"server\": {\"ip\", \"port\"}?, \"method\", \"uri\",

@@ -9,6 +9,7 @@
     reason = "a command line tool talks on its standard streams"
 )]
 
+mod bench;
 mod cargo;
 mod digest;
 mod failure;
@@ -89,9 +90,9 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        options: "-- REQUESTS.jsonl [ARGS]",
-        about: "CPU time per request of a file, in the release profile, on the fetched CRS",
-        run: ftw::bench,
+        options: "engine [OPTIONS] | -- FILE",
+        about: "CPU time per request: beside the peers (bench/README.md), or of a file of requests",
+        run: bench::command,
     },
     Command { name: "help", options: "", about: "this table", run: help },
 ];

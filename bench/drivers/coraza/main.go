@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	passesMin  = 3
+	passesMin  = 2
 	passesMax  = 100_000
 	lineLength = 64 << 20
 )

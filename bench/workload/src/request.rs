@@ -12,6 +12,8 @@ pub(crate) type Headers = Vec<(&'static str, String)>;
 pub(crate) struct Request {
     pub(crate) id: String,
     pub(crate) class: String,
+    /// Whether it counts for the mix.
+    pub(crate) in_mix: bool,
     pub(crate) expect: Verdict,
     /// A rule that has to be among those that matched.
     pub(crate) expect_rule: Option<u32>,
@@ -35,6 +37,7 @@ impl Request {
         Self {
             id: format!("{class}-{number}"),
             class: class.to_owned(),
+            in_mix: false,
             expect: Verdict::Allow,
             expect_rule: None,
             method: "GET".to_owned(),
@@ -70,6 +73,7 @@ impl Request {
         let mut line = json!({
             "id": self.id,
             "class": self.class,
+            "in_mix": self.in_mix,
             "expect": self.expect.name(),
             "client": {"ip": "192.0.2.10", "port": 40_001},
             "server": {"ip": "192.0.2.80", "port": 80},

@@ -10,21 +10,24 @@ use crate::{
 
 /// Names of the sets with their requests:
 ///
-/// - one of each class;
+/// - one of each class, and `all` of them in random order;
 /// - `mix`, the classes in their proportions, in random order;
 /// - `mix_response`, the first of the mix, with what the application answers;
 /// - `curve_KIND_SIZE`, bodies of growing size.
 pub(crate) fn sets(definitions: &Definitions) -> Vec<(String, Vec<Request>)> {
     let mut sets: Vec<(String, Vec<Request>)> = Vec::new();
-    let mut mix = Vec::new();
+    let mut all = Vec::new();
     for class in &definitions.classes {
-        let requests = of_class(definitions, class);
-        mix.extend(requests.iter().take(class.in_mix).cloned());
+        let mut requests = of_class(definitions, class);
+        requests.iter_mut().take(class.in_mix).for_each(|request| request.in_mix = true);
+        all.extend_from_slice(&requests);
         sets.push((class.name.name().to_owned(), requests));
     }
-    Random::new(definitions.seed, "order of the mix").shuffle(&mut mix);
+    Random::new(definitions.seed, "order of the mix").shuffle(&mut all);
+    let mix: Vec<Request> = all.iter().filter(|request| request.in_mix).cloned().collect();
     sets.push(("mix_response".to_owned(), with_responses(definitions, &mix)));
     sets.push(("mix".to_owned(), mix));
+    sets.push(("all".to_owned(), all));
     for kind in curve::KINDS {
         for bytes in &definitions.curve_bytes {
             let name = curve::name(kind, *bytes);
@@ -60,7 +63,8 @@ fn with_responses(definitions: &Definitions, mix: &[Request]) -> Vec<Request> {
     let mut random = Random::new(definitions.seed, "responses");
     let answer = |request: &Request| {
         let is_static = request.class == Kind::GetStatic.name();
-        let mut answered = Request { class: "mix_response".to_owned(), ..request.clone() };
+        let class = "mix_response".to_owned();
+        let mut answered = Request { class, in_mix: false, ..request.clone() };
         if answered.expect == Verdict::Allow {
             answered.response = Some(page::response(&mut random, is_static));
         }

@@ -106,8 +106,10 @@ fn machine_paths() -> Vec<String> {
 
 fn words(tree: &Tree, forbidden: &[Forbidden]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // Cargo writes the name of its registry into the lock file.
-    for (path, text) in tree.texts().filter(|(path, _)| !is_data(path) && *path != "Cargo.lock") {
+    // Cargo writes the name of its registry into lock files.
+    for (path, text) in
+        tree.texts().filter(|(path, _)| !is_data(path) && !path.ends_with("Cargo.lock"))
+    {
         for (index, line) in text.lines().enumerate() {
             let found = forbidden.iter().filter(|forbidden| forbidden.is_in(line));
             findings.extend(found.map(|forbidden| {
