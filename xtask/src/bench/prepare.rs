@@ -14,9 +14,8 @@ const DEFINITIONS: &str = "bench/definitions.yaml";
 const DIFFERENCES: &str = "bench/differences.json";
 const ENGINE_CONFIGURATION: &str = "bench/rules/engine.conf";
 
-/// A short run takes one request of so many, of large sets and of small ones, and of the curves only
-/// the short bodies.
-const SHORT_STEPS: (usize, usize) = (10, 3);
+/// A short run takes one request of so many from large sets, and of the curves only short bodies.
+const SHORT_STEP: usize = 10;
 const SHORT_LARGE: usize = 100;
 const SHORT_CURVES: &[&str] = &["curve_1k", "curve_10k"];
 
@@ -107,12 +106,7 @@ fn select(
             wanted.push((line, id, request));
         }
     }
-    let (large, small) = SHORT_STEPS;
-    let step = match short {
-        true if wanted.len() > SHORT_LARGE => large,
-        true => small,
-        false => 1,
-    };
+    let step = if short && wanted.len() > SHORT_LARGE { SHORT_STEP } else { 1 };
     let mut text = String::new();
     let mut requests = BTreeMap::new();
     for (line, id, request) in wanted.into_iter().step_by(step) {
@@ -256,7 +250,7 @@ mod tests {
         assert_eq!(count(false, None).unwrap(), 240);
         assert_eq!(count(true, None).unwrap(), 24);
         assert_eq!(count(false, Some("js")).unwrap(), 120);
-        assert_eq!(select(&lines[..9], true, None).unwrap().1.len(), 3);
+        assert_eq!(select(&lines[..9], true, None).unwrap().1.len(), 9);
         assert!(select(&["nonsense".to_owned()], false, None).is_err());
     }
 
