@@ -101,7 +101,9 @@ fn select(
 ) -> Outcome<(String, BTreeMap<String, Request>)> {
     let mut wanted = Vec::new();
     for line in lines {
-        let (id, request) = request(line)?;
+        let (id, mut request) = request(line)?;
+        // A part of the mix is not the mix.
+        request.in_mix &= only.is_none();
         if only.is_none_or(|only| request.class.starts_with(only)) {
             wanted.push((line, id, request));
         }
