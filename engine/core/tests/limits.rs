@@ -49,7 +49,8 @@ fn run(limits: Limits, request: &Request) -> String {
     );
     let input = Input::Text { name: "limits.conf".to_owned(), text };
     let program = Program::build(&[input], &NoFiles, limits).unwrap_or_else(|why| panic!("{why}"));
-    let mut transaction = Transaction::new(Arc::new(program)).with_lookup(Arc::new(Nothing));
+    let mut transaction =
+        Transaction::new(Arc::new(program)).with_lookup(Arc::new(Nothing)).with_trace();
     let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 1 };
     let time = Duration::from_secs(1);
     transaction.start(&Start { unique_id: "limits", time, client: endpoint, server: endpoint });
@@ -170,6 +171,8 @@ fn rows() -> Vec<Row> {
         matches_per_rule_max = 1, get(logged, "a=1"), get(logged, "a=1&b=2"), "matches";
         match_value_bytes_max = 2, get(logged, "a=12"), get(logged, "a=123"), "matches";
         matched_rules_max = 1, get(two_logged, "a=1"), get(two_logged, "a=1&b=2"), "matches";
+        trace_steps_max = 2, get(logged, "a=1"), get(logged, "a=1&b=2"), "trace";
+        trace_bytes_max = 8, get(logged, "a=1"), get(logged, "a=12"), "trace";
         expanded_patterns_max = 1, get(pattern, "p=1&q=1"), get(pattern, "p=1&q=2"), "patterns MSC_PCRE_ERROR";
         expanded_pattern_bytes_max = 16, get(pattern, "p=12345678901234"), get(pattern, "p=123456789012345"), "patterns MSC_PCRE_ERROR";
         lookups_max = 1, get(lookups, "a=1"), get(lookups, "a=1&b=2"), "lookups";
