@@ -265,6 +265,27 @@ impl Transformation {
         self.lowers() || matches!(self, Self::Uppercase)
     }
 
+    /// Whether what it writes has no bytes but those of its input, in either case, and spaces.
+    pub(crate) const fn keeps_bytes(self) -> bool {
+        matches!(
+            self,
+            Self::CmdLine
+                | Self::CompressWhitespace
+                | Self::Lowercase
+                | Self::NormalisePath
+                | Self::RemoveComments
+                | Self::RemoveCommentsChar
+                | Self::RemoveNulls
+                | Self::RemoveWhitespace
+                | Self::ReplaceComments
+                | Self::ReplaceNulls
+                | Self::Trim
+                | Self::TrimLeft
+                | Self::TrimRight
+                | Self::Uppercase
+        )
+    }
+
     /// Whether letters are in lower case behind it.
     pub(crate) const fn lowers(self) -> bool {
         matches!(self, Self::CmdLine | Self::Lowercase)

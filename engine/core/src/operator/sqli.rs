@@ -12,6 +12,8 @@
 mod fold;
 mod token;
 
+use std::sync::LazyLock;
+
 use libinjectionrs::sqli::sqli_data::SQL_KEYWORDS;
 use memchr::{memchr, memmem};
 
@@ -205,9 +207,44 @@ impl<'a> Reading<'a> {
 
 /// What the dictionary says of a word or a fingerprint, in any case of ASCII letters.
 fn keyword(word: &[u8]) -> Option<u8> {
+    let first = word.first()?.to_ascii_uppercase();
+    let shelf = SHELVES.get(usize::from(first))?;
+    if shelf.lengths & length_bit(word.len()) == 0 {
+        return None;
+    }
+    let words = SQL_KEYWORDS.get(shelf.start..shelf.end)?;
     let upper = || word.iter().map(u8::to_ascii_uppercase);
-    let found = SQL_KEYWORDS.binary_search_by(|entry| entry.word.bytes().cmp(upper())).ok()?;
-    SQL_KEYWORDS.get(found).map(|entry| entry.token_type)
+    let found = words.binary_search_by(|entry| entry.word.bytes().cmp(upper())).ok()?;
+    words.get(found).map(|entry| entry.token_type)
+}
+
+/// Where the words with one first letter stand in the dictionary, and which lengths they have: most words
+/// of ordinary text are told apart by that.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shelf {
+    start: usize,
+    end: usize,
+    lengths: u64,
+}
+
+static SHELVES: LazyLock<[Shelf; 256]> = LazyLock::new(|| {
+    let mut shelves = [Shelf::default(); 256];
+    for (at, entry) in SQL_KEYWORDS.iter().enumerate() {
+        let first = entry.word.bytes().next().unwrap_or_default();
+        if let Some(shelf) = shelves.get_mut(usize::from(first)) {
+            if shelf.lengths == 0 {
+                shelf.start = at;
+            }
+            shelf.end = at + 1;
+            shelf.lengths |= length_bit(entry.word.len());
+        }
+    }
+    shelves
+});
+
+/// Lengths of 63 and more have one bit together.
+const fn length_bit(length: usize) -> u64 {
+    1 << if length < 63 { length } else { 63 }
 }
 
 #[cfg(test)]

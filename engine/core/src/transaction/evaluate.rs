@@ -287,9 +287,12 @@ impl Transaction {
             }
             if self.transform_step(program, transformation, value, changed) {
                 changed = true;
-                if triggered {
-                    bytes = ByteSet::ALL;
-                }
+                bytes = match (triggered, transformation.keeps_bytes()) {
+                    (true, false) => ByteSet::ALL,
+                    (true, true) => bytes.union(ByteSet::of(b" ")),
+                    // Nothing but case, and that of all bytes is known.
+                    (false, _) => bytes,
+                };
             }
         }
         if !changed {

@@ -421,3 +421,30 @@ fn what_lowers_leaves_lower_case() {
         }
     }
 }
+
+/// [`Transformation::keeps_bytes`]: what is written consists of what was read, and spaces.
+#[test]
+fn what_keeps_bytes_writes_no_other() {
+    let mut seed = 0x2545_F491_4F6C_DD1D_u64;
+    let mut random = |bound: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed % bound as u64).unwrap()
+    };
+    let bytes = b"aB \t\n/*-#<!>.\\\0\xA0\xC2\"'^,;(%+&\xE9";
+    let mut out = Vec::new();
+    for &(name, transformation) in TABLE {
+        if !transformation.keeps_bytes() {
+            continue;
+        }
+        for _ in 0..20_000 {
+            let value: Vec<u8> = (0..random(10)).map(|_| bytes[random(bytes.len())]).collect();
+            if transformation.apply(&value, &mut out) {
+                let known = ByteSet::of(&value).folded();
+                let kept = |&byte: &u8| byte == b' ' || ByteSet::of(&[byte]).intersects(known);
+                assert!(out.iter().all(kept), "{name}: {value:?} -> {out:?}");
+            }
+        }
+    }
+}

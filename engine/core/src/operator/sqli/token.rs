@@ -41,10 +41,29 @@ pub(super) mod kind {
 pub(super) const VALUE_MAX: usize = 31;
 
 /// Bytes that end a word. A NUL ends one as well.
-const WORD_ENDS: &[u8] = b" []{}<>:\\?=@!#~+-*/&|^%(),';\t\n\x0b\x0c\r\"\xa0\0";
+static WORD_ENDS: ByteTable = ByteTable::of(b" []{}<>:\\?=@!#~+-*/&|^%(),';\t\n\x0b\x0c\r\"\xa0\0");
 
 /// Bytes that end the name of a variable.
-const VARIABLE_ENDS: &[u8] = b" <>:\\?=@!#~+-*/&|^%(),';\t\n\x0b\x0c\r'`\"\0";
+static VARIABLE_ENDS: ByteTable = ByteTable::of(b" <>:\\?=@!#~+-*/&|^%(),';\t\n\x0b\x0c\r'`\"\0");
+
+/// A set of bytes that is asked for each byte of a value.
+struct ByteTable([bool; 256]);
+
+impl ByteTable {
+    const fn of(bytes: &[u8]) -> Self {
+        let mut table = [false; 256];
+        let mut at = 0;
+        while at < bytes.len() {
+            table[bytes[at] as usize] = true;
+            at += 1;
+        }
+        Self(table)
+    }
+
+    const fn has(&self, byte: u8) -> bool {
+        self.0[byte as usize]
+    }
+}
 
 /// The quote that a value is read as standing in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -398,7 +417,7 @@ impl<'a> Lexer<'a> {
 
     fn word(&self) -> Parsed {
         let text = self.from(self.pos);
-        let length = text.iter().position(|byte| WORD_ENDS.contains(byte)).unwrap_or(text.len());
+        let length = text.iter().position(|&byte| WORD_ENDS.has(byte)).unwrap_or(text.len());
         let mut token = Token::new(kind::BAREWORD, text.get(..length).unwrap_or_default());
         // A dot or a backtick may end a keyword: "SELECT.1", "SELECT`column`".
         for (i, byte) in token.value().iter().enumerate() {
@@ -433,7 +452,7 @@ impl<'a> Lexer<'a> {
             quote @ (b'\'' | b'"') => self.text(start, 1, quote),
             _ => {
                 let text = self.from(start);
-                let ends = text.iter().position(|byte| VARIABLE_ENDS.contains(byte));
+                let ends = text.iter().position(|&byte| VARIABLE_ENDS.has(byte));
                 let end = start + ends.unwrap_or(text.len());
                 (Token::new(kind::VARIABLE, self.range(start, end)), end)
             }
