@@ -5,12 +5,14 @@
 //! 3. [`updates`]: `SecRuleRemove…` and `SecRuleUpdate…`, on the gathered rules.
 //! 4. [`lower`]: each rule to plain data; names become slots, lanes, sets; [`gates`] that can tell
 //!    cheaply that it cannot match.
-//! 5. [`Compiler::finish`]: order by phase, resolve markers, note what the program needs.
+//! 5. [`Compiler::finish`]: order by phase, resolve markers, note what the program needs; [`fold`] what
+//!    does not depend on the request.
 //! 6. [`placebo`]: warn of what does nothing.
 //!
 //! No pass stops at its first error: all that is wrong is reported together.
 
 mod actions;
+mod fold;
 mod gates;
 mod load;
 mod lower;
@@ -20,6 +22,7 @@ mod targets;
 mod updates;
 
 pub(crate) use actions::SEVERITIES;
+pub(crate) use fold::Folded;
 
 use std::collections::HashMap;
 
@@ -30,8 +33,8 @@ use crate::{
     id::{LaneId, Phase, RuleIndex, TxSlot},
     limits::Limits,
     plan::{self, Cell},
-    program::{Program, ScoreSlots},
-    scan::{ByteSet, IndexBuilder},
+    program::{Lane, Program, ScoreSlots},
+    scan::IndexBuilder,
     settings::{Settings, Treatment},
     source::{Input, Source},
     transform::Transformation,
@@ -100,7 +103,7 @@ struct Compiler<'s> {
     markers: Vec<(String, usize)>,
     tx_names: Vec<Box<str>>,
     tx_slots: HashMap<String, TxSlot>,
-    lanes: Vec<Box<[Transformation]>>,
+    lanes: Vec<Lane>,
     index: IndexBuilder,
     sources: Vec<crate::program::Source>,
     sieves: Vec<gates::SieveDraft>,
@@ -125,7 +128,7 @@ impl<'s> Compiler<'s> {
             markers: Vec::new(),
             tx_names: Vec::new(),
             tx_slots: HashMap::new(),
-            lanes: vec![Box::default()],
+            lanes: vec![Lane::default()],
             index: IndexBuilder::default(),
             sources: Vec::new(),
             sieves: Vec::new(),
@@ -169,10 +172,11 @@ impl<'s> Compiler<'s> {
         Ok(slot)
     }
 
-    fn lane(&mut self, chain: &[Transformation]) -> LaneId {
-        let known = self.lanes.iter().position(|lane| **lane == *chain);
+    fn lane(&mut self, chain: &[Transformation], multi_match: bool) -> LaneId {
+        let each_stage = multi_match && !chain.is_empty();
+        let known = self.lanes.iter().position(|lane| lane.is(chain, each_stage));
         let index = known.unwrap_or_else(|| {
-            self.lanes.push(chain.into());
+            self.lanes.push(Lane::new(chain, each_stage));
             self.lanes.len() - 1
         });
         LaneId(u16::try_from(index).unwrap_or(u16::MAX))
@@ -376,10 +380,10 @@ impl<'s> Compiler<'s> {
         }
         self.placebo(&rules, &phases, &markers);
         let sieves = self.build_sieves(&mut rules);
+        let folded = self.fold(&rules, &phases, &markers, &captures);
         let mut tx_index: Vec<(Box<str>, TxSlot)> =
             self.tx_slots.into_iter().map(|(name, slot)| (name.into(), slot)).collect();
         tx_index.sort_unstable();
-        let triggers: Vec<ByteSet> = self.lanes.iter().map(|lane| triggers(lane)).collect();
         let [_, body, response_headers, response_body, _] = &phases;
         Ok(Program {
             request_body_rules: !body.is_empty(),
@@ -387,11 +391,11 @@ impl<'s> Compiler<'s> {
             response_body_rules: lower::looks_at_response_body(&rules),
             settings: self.settings,
             limits: self.limits,
-            plans: plan::plans(&rules, &phases, &triggers),
+            folded,
+            plans: plan::plans(&rules, &phases, &self.cells, &self.lanes),
             rules,
             phases,
             markers,
-            triggers,
             sieves,
             cells: self.cells,
             lanes: self.lanes,
@@ -416,10 +420,6 @@ impl<'s> Compiler<'s> {
             outbound_crs3: slot("outbound_anomaly_score"),
         }
     }
-}
-
-fn triggers(lane: &[Transformation]) -> ByteSet {
-    lane.iter().fold(ByteSet::EMPTY, |all, transformation| all.union(transformation.triggers()))
 }
 
 /// A marker stands, in each phase, before the rules that are yet to come.

@@ -16,6 +16,7 @@ use memchr::memmem;
 use crate::{expand::Expression, pattern::Pattern};
 pub(crate) use byte_range::ByteRange;
 pub(crate) use ip_match::IpSet;
+pub(crate) use xss::NEEDS as XSS_NEEDS;
 
 /// How numbers are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use crate::{
     id::{LaneId, RuleIndex, RuleSet},
-    program::{Gate, Rule, SourceId},
+    program::{CellId, Gate, Lane, Rule, SourceId},
     scan::ByteSet,
 };
 
@@ -25,7 +25,8 @@ pub(crate) struct PhasePlan {
 /// The rules of a phase that look at a source.
 #[derive(Debug)]
 pub(crate) struct PlannedSource {
-    pub(crate) source: SourceId,
+    /// The source as it is.
+    pub(crate) plain: CellId,
     pub(crate) rules: RuleSet,
     /// Those that may see other texts than the source holds, when it holds one of these bytes.
     pub(crate) changing: Vec<(ByteSet, RuleSet)>,
@@ -34,49 +35,64 @@ pub(crate) struct PlannedSource {
 /// What gates are asked about together: a source, as the rules of one lane see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// The sieve that is asked; none where texts are looked for.
-    pub(crate) sieve: Option<u16>,
     pub(crate) source: SourceId,
     pub(crate) lane: LaneId,
+    /// The same source as no lane changes it.
+    pub(crate) plain: CellId,
 }
 
 /// The plans of all phases. `phases` are the starters of each.
 pub(crate) fn plans(
     rules: &[Rule],
     phases: &[Vec<RuleIndex>; 5],
-    triggers: &[ByteSet],
+    cells: &[Cell],
+    lanes: &[Lane],
 ) -> [PhasePlan; 5] {
     core::array::from_fn(|phase| {
-        let mut plan = PhasePlan::default();
-        for &index in phases.get(phase).map_or(&[][..], Vec::as_slice) {
-            if let Some(rule) = rules.get(index.get()) {
-                plan.add(index, rule, triggers);
-            }
-        }
-        plan
+        let starters = phases.get(phase).map_or(&[][..], Vec::as_slice);
+        plan(rules, starters, cells, lanes)
     })
 }
 
+/// The plan of a phase with these starters.
+pub(crate) fn plan(
+    rules: &[Rule],
+    starters: &[RuleIndex],
+    cells: &[Cell],
+    lanes: &[Lane],
+) -> PhasePlan {
+    let mut plan = PhasePlan::default();
+    for &index in starters {
+        if let Some(rule) = rules.get(index.get()) {
+            plan.add(index, rule, cells, lanes);
+        }
+    }
+    plan
+}
+
 impl PhasePlan {
-    fn add(&mut self, index: RuleIndex, rule: &Rule, triggers: &[ByteSet]) {
+    fn add(&mut self, index: RuleIndex, rule: &Rule, cells: &[Cell], lanes: &[Lane]) {
         self.rules.insert(index);
         match &rule.gate {
-            Gate::Open | Gate::Number { .. } | Gate::Count { .. } => self.open.insert(index),
-            Gate::Sieve { .. } => self.asked.insert(index),
-            Gate::Texts { sources, .. } => {
-                let bytes = triggers.get(rule.lane.get()).copied().unwrap_or(ByteSet::ALL);
-                for &source in sources {
-                    self.source(source).add(index, bytes);
+            Gate::Open | Gate::Number { .. } | Gate::Count { .. } | Gate::Values { .. } => {
+                self.open.insert(index);
+            }
+            Gate::Sieve { .. } | Gate::Bytes { .. } => self.asked.insert(index),
+            Gate::Texts { cells: ids } => {
+                let lane = lanes.get(rule.lane.get());
+                let triggers = lane.map_or(ByteSet::ALL, |lane| lane.triggers);
+                for cell in ids.iter().filter_map(|id| cells.get(id.get())) {
+                    self.source(cell.plain).add(index, triggers);
                 }
             }
         }
     }
 
-    fn source(&mut self, source: SourceId) -> &mut PlannedSource {
-        let known = self.sources.iter().position(|planned| planned.source == source);
+    fn source(&mut self, plain: CellId) -> &mut PlannedSource {
+        let known = self.sources.iter().position(|planned| planned.plain == plain);
         let position = known.unwrap_or_else(|| {
             let (rules, changing) = (RuleSet::default(), Vec::new());
-            self.sources.push(PlannedSource { source, rules, changing });
+            self.sources.push(PlannedSource { plain, rules, changing });
             self.sources.len() - 1
         });
         &mut self.sources[position]

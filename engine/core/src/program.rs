@@ -5,6 +5,7 @@
 
 use crate::{
     audit::PartsChange,
+    compile::Folded,
     expand::Expression,
     id::{LaneId, Phase, RuleId, RuleIndex, RuleSet, TxSlot},
     limits::Limits,
@@ -29,10 +30,8 @@ pub struct Program {
     pub(crate) phases: [Vec<RuleIndex>; 5],
     /// For each marker, the position in each phase's list at which evaluation goes on.
     pub(crate) markers: Vec<[u32; 5]>,
-    /// The chains of transformations, by lane.
-    pub(crate) lanes: Vec<Box<[Transformation]>>,
-    /// For each lane, the bytes without which it changes nothing but case.
-    pub(crate) triggers: Vec<ByteSet>,
+    /// The chains of transformations.
+    pub(crate) lanes: Vec<Lane>,
     /// Tells which rules may match, by the texts they need.
     pub(crate) index: Index,
     /// Tell which of the other rules match.
@@ -41,6 +40,8 @@ pub struct Program {
     pub(crate) cells: Vec<Cell>,
     /// What is looked at before the rules of each phase.
     pub(crate) plans: [PhasePlan; 5],
+    /// Phase 1 without the rules whose outcome does not depend on the request.
+    pub(crate) folded: Option<Folded>,
     /// What gates look at.
     pub(crate) sources: Vec<Source>,
     /// Names of the members of `TX` that have a slot, in lower case.
@@ -86,7 +87,9 @@ pub(crate) struct Rule {
     pub(crate) lane: LaneId,
     /// What must be so for the rule to match; for starters only.
     pub(crate) gate: Gate,
-    pub(crate) multi_match: bool,
+    /// Whether it matches where its gate says so, and then does nothing but change the order of evaluation:
+    /// most rules that choose a paranoia level.
+    pub(crate) only_flows: bool,
     pub(crate) capture: bool,
     pub(crate) negated: bool,
     /// `None` for `SecAction`, which always matches.
@@ -107,14 +110,80 @@ pub(crate) enum Gate {
     /// Nothing is known: the rule runs.
     #[default]
     Open,
-    /// One of the sources must hold a text that the rule needs.
-    Texts { sources: Box<[SourceId]>, cells: Box<[CellId]> },
+    /// One of the cells must hold a text that the rule needs.
+    Texts { cells: Box<[CellId]> },
+    /// One of the cells must hold one of these bytes.
+    Bytes { bytes: ByteSet, cells: Box<[CellId]> },
     /// The sieve must name the pattern of this number in one of the cells.
-    Sieve { pattern: u8, cells: Box<[CellId]> },
+    Sieve { sieve: u16, pattern: u8, cells: Box<[CellId]> },
     /// A number in `TX` must compare so, or not so.
     Number { slot: TxSlot, comparison: Comparison, number: i64, negated: bool },
     /// The number of such members, 0 or 1, must compare so, or not so.
     Count { slot: TxSlot, comparison: Comparison, number: i64, negated: bool },
+    /// The number of values of a source must compare so, or not so.
+    Values { source: SourceId, comparison: Comparison, number: i64, negated: bool },
+}
+
+impl Rule {
+    /// What [`Self::only_flows`] says.
+    pub(crate) fn finds_only_flow(&self) -> bool {
+        matches!(self.gate, Gate::Number { .. } | Gate::Count { .. } | Gate::Values { .. })
+            && self.links == 0
+            && self.on_match.is_empty()
+            && !self.capture
+            && !self.log
+            && !self.audit_log
+            && matches!(self.disruptive, Disruptive::Pass)
+            && self.meta.severity.is_none()
+    }
+}
+
+impl Gate {
+    /// Where the values of each target are asked about.
+    pub(crate) const fn cells(&self) -> Option<&[CellId]> {
+        match self {
+            Self::Texts { cells } | Self::Bytes { cells, .. } | Self::Sieve { cells, .. } => {
+                Some(cells)
+            }
+            Self::Open | Self::Number { .. } | Self::Count { .. } | Self::Values { .. } => None,
+        }
+    }
+}
+
+/// A chain of transformations, and what is known of it.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    pub(crate) steps: Box<[Step]>,
+    /// The bytes without which it changes nothing but case.
+    pub(crate) triggers: ByteSet,
+    /// Whether rules look at the value and each stage of it (`multiMatch`), not at the last alone.
+    pub(crate) each_stage: bool,
+}
+
+/// A transformation in a chain.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) transformation: Transformation,
+    /// The bytes without which it changes nothing but case.
+    pub(crate) triggers: ByteSet,
+}
+
+impl Lane {
+    pub(crate) fn new(chain: &[Transformation], each_stage: bool) -> Self {
+        let step = |&transformation: &Transformation| Step {
+            transformation,
+            triggers: transformation.triggers(),
+        };
+        let steps: Box<[Step]> = chain.iter().map(step).collect();
+        let triggers = steps.iter().fold(ByteSet::EMPTY, |all, step| all.union(step.triggers));
+        Self { steps, triggers, each_stage }
+    }
+
+    /// Whether it is that chain.
+    pub(crate) fn is(&self, chain: &[Transformation], each_stage: bool) -> bool {
+        self.each_stage == each_stage
+            && self.steps.iter().map(|step| step.transformation).eq(chain.iter().copied())
+    }
 }
 
 /// Position of a source in [`Program`].
@@ -124,6 +193,16 @@ pub(crate) struct SourceId(pub(crate) u16);
 /// Position of a cell in [`Program`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CellId(pub(crate) u32);
+
+impl CellId {
+    pub(crate) fn from_usize(index: usize) -> Self {
+        Self(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    pub(crate) const fn get(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// Values that gates look at together: those of a variable, or of some of its members.
 #[derive(Clone, Debug)]
@@ -169,6 +248,9 @@ pub(crate) enum Select {
     Key(Box<[u8]>),
     /// Those whose name matches.
     Pattern(Pattern),
+    /// Those whose name begins so, in lower case; compared without regard to case. A pattern that is
+    /// no more than `^name`.
+    Prefix(Box<[u8]>),
     /// The member of `TX` with a known place.
     Slot(TxSlot),
     /// `XML:/*`.
@@ -327,8 +409,10 @@ impl Program {
     pub fn without_gates(mut self) -> Self {
         for rule in &mut self.rules {
             rule.gate = Gate::Open;
+            rule.only_flows = false;
         }
-        self.plans = crate::plan::plans(&self.rules, &self.phases, &self.triggers);
+        self.folded = None;
+        self.plans = crate::plan::plans(&self.rules, &self.phases, &self.cells, &self.lanes);
         self
     }
 

@@ -19,88 +19,12 @@
 //! that a chain of transformations cannot change it. Case is no difference here, since the automaton
 //! ignores it.
 
+mod index;
 mod literals;
 pub(crate) mod sieve;
 
-use aho_corasick::{Anchored, MatchKind, automaton::Automaton as _, dfa::DFA};
-
-use crate::id::RuleIndex;
-
+pub(crate) use index::{Index, IndexBuilder};
 pub(crate) use literals::{required, window};
-
-/// The texts of all rules, and which rules each of them names.
-#[derive(Debug)]
-pub(crate) struct Index {
-    automaton: Option<DFA>,
-    /// For each text, the rules that need it.
-    postings: Vec<Box<[u16]>>,
-}
-
-/// Collects the texts of rules.
-#[derive(Debug, Default)]
-pub(crate) struct IndexBuilder {
-    texts: std::collections::BTreeMap<Vec<u8>, Vec<u16>>,
-}
-
-impl IndexBuilder {
-    /// Adds a rule that needs one of `texts`. Says whether it could.
-    pub(crate) fn add(&mut self, rule: RuleIndex, texts: &[Vec<u8>]) -> bool {
-        let Ok(rule) = u16::try_from(rule.get()) else { return false };
-        if texts.is_empty() || texts.iter().any(Vec::is_empty) {
-            return false;
-        }
-        for text in texts {
-            let postings = self.texts.entry(text.to_ascii_lowercase()).or_default();
-            if postings.last() != Some(&rule) {
-                postings.push(rule);
-            }
-        }
-        true
-    }
-
-    /// Compiles the automaton. Without one (no texts, or too many), every rule is always named.
-    pub(crate) fn build(self) -> Index {
-        let automaton = DFA::builder()
-            .match_kind(MatchKind::Standard)
-            .prefilter(false)
-            .ascii_case_insensitive(true)
-            .build(self.texts.keys())
-            .ok()
-            .filter(|_| !self.texts.is_empty());
-        let postings = self.texts.into_values().map(Vec::into_boxed_slice).collect();
-        Index { automaton, postings }
-    }
-}
-
-impl Index {
-    /// Adds to `set`, bits over rules, those that may match in `value`.
-    pub(crate) fn scan(&self, value: &[u8], set: &mut [u64]) {
-        let Some(automaton) = &self.automaton else {
-            set.fill(u64::MAX);
-            return;
-        };
-        let Ok(mut state) = automaton.start_state(Anchored::No) else {
-            set.fill(u64::MAX);
-            return;
-        };
-        for &byte in value {
-            state = automaton.next_state(Anchored::No, state, byte);
-            if automaton.is_special(state) && automaton.is_match(state) {
-                for text in 0..automaton.match_len(state) {
-                    self.name(automaton.match_pattern(state, text).as_usize(), set);
-                }
-            }
-        }
-    }
-
-    fn name(&self, text: usize, set: &mut [u64]) {
-        for &rule in self.postings.get(text).map_or(&[][..], |rules| rules) {
-            if let Some(word) = set.get_mut(usize::from(rule / 64)) {
-                *word |= 1 << (rule % 64);
-            }
-        }
-    }
-}
 
 /// Which bytes occur in a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -172,6 +96,12 @@ impl ByteSet {
     }
 }
 
+impl FromIterator<u8> for ByteSet {
+    fn from_iter<I: IntoIterator<Item = u8>>(bytes: I) -> Self {
+        bytes.into_iter().fold(Self::EMPTY, Self::with)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,23 +117,5 @@ mod tests {
         assert_eq!(ByteSet::range(b'a', b'c'), ByteSet::of(b"abc"));
         assert_eq!(ByteSet::range(0, 255), ByteSet::ALL);
         assert_eq!(ByteSet::of(b"@[`{").folded(), ByteSet::of(b"@[`{"));
-    }
-
-    #[test]
-    fn the_index_names_what_may_match() {
-        let mut builder = IndexBuilder::default();
-        assert!(builder.add(RuleIndex(3), &[b"Union".to_vec(), b"select".to_vec()]));
-        assert!(builder.add(RuleIndex(70), &[b"<script".to_vec()]));
-        assert!(!builder.add(RuleIndex(1 << 16), &[b"a".to_vec()]), "too many rules");
-        assert!(!builder.add(RuleIndex(4), &[]) && !builder.add(RuleIndex(4), &[Vec::new()]));
-        let index = builder.build();
-        let mut set = [0; 2];
-        index.scan(b"a UNION b", &mut set);
-        assert_eq!(set, [1 << 3, 0]);
-        index.scan(b"<SCRIPT", &mut set);
-        assert_eq!(set, [1 << 3, 1 << 6]);
-        let mut set = [0; 2];
-        IndexBuilder::default().build().scan(b"", &mut set);
-        assert_eq!(set, [u64::MAX; 2], "what was not computed is unsure");
     }
 }

@@ -61,7 +61,7 @@ pub use trace::{
 };
 use tx::TxCollection;
 use values::ValueRef;
-pub(crate) use values::is_stable;
+pub(crate) use values::{is_stable, lists};
 
 /// What the host knows of a transaction before its first byte.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@ use crate::{
     plan::Cell,
     program::{CellId, Gate, Rule, Select, Source, SourceId, Target},
     scan::sieve::{self, Sieve},
-    transaction::is_stable,
+    transaction::{is_stable, lists},
     transform::Transformation,
     variable::Variable,
 };
@@ -23,7 +23,6 @@ pub(super) struct Gated<'r> {
     pub(super) targets: &'r [Target],
     pub(super) operator: &'r Operator,
     pub(super) negated: bool,
-    pub(super) multi_match: bool,
     pub(super) lane: LaneId,
     pub(super) tags: &'r [Box<str>],
 }
@@ -46,6 +45,9 @@ impl Compiler<'_> {
         if let Some(gate) = number_gate(rule.targets, rule.operator, rule.negated, rule.lane) {
             return gate;
         }
+        if let Some(gate) = self.values_gate(rule) {
+            return gate;
+        }
         // A rule with a negated operator matches where what it needs is missing.
         let gateable = |target: &Target| !target.count && is_stable(target.variable);
         if rule.negated || !rule.targets.iter().all(gateable) {
@@ -54,35 +56,56 @@ impl Compiler<'_> {
         match needs {
             Needs::Nothing => Gate::Open,
             Needs::OneOf(texts) if self.index.add(rule.index, &texts) => {
-                let sources = rule.targets.iter().map(|target| self.source_id(target)).collect();
-                Gate::Texts { sources, cells: self.cells_of(rule, None) }
+                Gate::Texts { cells: self.cells_of(rule) }
             }
             Needs::OneOf(_) => Gate::Open,
+            Needs::OneByteOf(bytes) => Gate::Bytes { bytes, cells: self.cells_of(rule) },
             Needs::Pattern(pattern) => self.sieve_gate(rule, &pattern).unwrap_or_default(),
         }
     }
 
+    /// `&REQUEST_HEADERS:Host @eq 0`.
+    fn values_gate(&mut self, rule: &Gated<'_>) -> Option<Gate> {
+        let ([target], Operator::Number(comparison, parameter)) = (rule.targets, rule.operator)
+        else {
+            return None;
+        };
+        let number = leading_integer(parameter.literal()?);
+        let countable = target.count
+            && is_stable(target.variable)
+            && lists(target.variable).is_some()
+            && matches!(target.select, Select::All | Select::Key(_))
+            && target.except.is_empty()
+            && rule.lane == LaneId::NONE;
+        countable.then(|| Gate::Values {
+            source: self.source_id(target),
+            comparison: *comparison,
+            number,
+            negated: rule.negated,
+        })
+    }
+
     fn sieve_gate(&mut self, rule: &Gated<'_>, pattern: &Hir) -> Option<Gate> {
-        let chain = self.lanes.get(rule.lane.get())?;
-        let raises = chain.contains(&Transformation::Uppercase);
-        // Each stage of a chain is looked at by `multiMatch`, and only the last is sieved.
-        if raises || (rule.multi_match && rule.lane != LaneId::NONE) {
+        let mut chain =
+            self.lanes.get(rule.lane.get())?.steps.iter().map(|step| step.transformation);
+        if chain.clone().any(|transformation| transformation == Transformation::Uppercase) {
             return None;
         }
-        let lowered = chain.iter().any(|transformation| transformation.lowers());
+        let lowered = chain.any(Transformation::lowers);
         let pattern = sieve::sieveable(pattern, lowered)?;
         let sieve = self.sieve(rule);
         let patterns = &mut self.sieves.get_mut(sieve)?.patterns;
         let number = u8::try_from(patterns.len()).ok()?;
         patterns.push(pattern);
         let sieve = u16::try_from(sieve).ok()?;
-        Some(Gate::Sieve { pattern: number, cells: self.cells_of(rule, Some(sieve)) })
+        Some(Gate::Sieve { sieve, pattern: number, cells: self.cells_of(rule) })
     }
 
-    fn cells_of(&mut self, rule: &Gated<'_>, sieve: Option<u16>) -> Box<[CellId]> {
+    /// One for each target.
+    fn cells_of(&mut self, rule: &Gated<'_>) -> Box<[CellId]> {
         let cells = rule.targets.iter().map(|target| {
             let source = self.source_id(target);
-            self.cell_id(Cell { sieve, source, lane: rule.lane })
+            self.cell_id(source, rule.lane)
         });
         cells.collect()
     }
@@ -103,13 +126,15 @@ impl Compiler<'_> {
         })
     }
 
-    fn cell_id(&mut self, cell: Cell) -> CellId {
-        let known = self.cells.iter().position(|&known| known == cell);
-        let position = known.unwrap_or_else(|| {
-            self.cells.push(cell);
-            self.cells.len() - 1
-        });
-        CellId(u32::try_from(position).unwrap_or(u32::MAX))
+    fn cell_id(&mut self, source: SourceId, lane: LaneId) -> CellId {
+        let is_it = |cell: &Cell| cell.source == source && cell.lane == lane;
+        if let Some(known) = self.cells.iter().position(is_it) {
+            return CellId::from_usize(known);
+        }
+        let plain = (lane != LaneId::NONE).then(|| self.cell_id(source, LaneId::NONE));
+        let id = CellId::from_usize(self.cells.len());
+        self.cells.push(Cell { source, lane, plain: plain.unwrap_or(id) });
+        id
     }
 
     /// Compiles the sieves. A rule whose sieve would be too large has no gate.
@@ -131,7 +156,7 @@ impl Compiler<'_> {
         let variable = target.variable;
         // Members selected by a pattern are not told apart: all of them are looked at.
         let select = match &target.select {
-            Select::Pattern(_) => Select::All,
+            Select::Pattern(_) | Select::Prefix(_) => Select::All,
             select => select.clone(),
         };
         let known = self

@@ -35,7 +35,7 @@ impl Compiler<'_> {
             }
             None => (None, Needs::Nothing),
         };
-        let lane = self.lane(&lowered.transformations);
+        let lane = self.lane(&lowered.transformations, lowered.multi_match);
         let gate = match &operator {
             Some(operator) if is_starter && !removed => self.gate(
                 &Gated {
@@ -44,7 +44,6 @@ impl Compiler<'_> {
                     targets: &targets,
                     operator,
                     negated,
-                    multi_match: lowered.multi_match,
                     lane,
                     tags: &lowered.meta.tags,
                 },
@@ -57,14 +56,14 @@ impl Compiler<'_> {
             meta.file = file.name.clone();
             (meta.line, _) = file.lines.line_column(span.start);
         }
-        Some(Rule {
+        let mut rule = Rule {
             id: RuleId(id),
             phase,
             links,
             targets: targets.into(),
             lane,
             gate,
-            multi_match: lowered.multi_match,
+            only_flows: false,
             capture: lowered.capture,
             negated,
             operator,
@@ -74,7 +73,9 @@ impl Compiler<'_> {
             log: lowered.log,
             audit_log: lowered.audit_log,
             meta,
-        })
+        };
+        rule.only_flows = rule.finds_only_flow();
+        Some(rule)
     }
 
     fn link_count(&self, starter: usize) -> u32 {

@@ -7,10 +7,10 @@ use seclang::{Operator as Written, SourceId};
 use super::Compiler;
 use crate::{
     expand::Expression,
-    operator::{ByteRange, CheckDigit, Comparison, Deferred, IpSet, Operator, TextTest},
+    operator::{self, ByteRange, CheckDigit, Comparison, Deferred, IpSet, Operator, TextTest},
     pattern::Pattern,
     reference::{self, Support},
-    scan,
+    scan::{self, ByteSet},
 };
 
 /// Texts that are looked for.
@@ -23,6 +23,8 @@ pub(super) enum Needs {
     Nothing,
     /// The value holds one of these texts, in one case or another.
     OneOf(Texts),
+    /// The value holds one of these bytes, in one case or another.
+    OneByteOf(ByteSet),
     /// The value matches this pattern.
     Pattern(Hir),
 }
@@ -92,7 +94,8 @@ impl Compiler<'_> {
             "nomatch" => Operator::NoMatch,
             _ => return Err(unknown(&written.name.text)),
         };
-        Ok((operator, Needs::Nothing))
+        let needs = operator_needs(&operator);
+        Ok((operator, needs))
     }
 
     fn rx(&mut self, written: &Written, argument: &str) -> Result<Pattern, String> {
@@ -159,6 +162,21 @@ fn unknown(name: &str) -> String {
 fn has_macro(pattern: &str) -> bool {
     let mut macros = pattern.match_indices("%{").filter_map(|(at, _)| pattern.get(at + 2..));
     macros.any(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()) && rest.contains('}'))
+}
+
+fn operator_needs(operator: &Operator) -> Needs {
+    match operator {
+        Operator::Text(test, parameter) if *test != TextTest::Within => match parameter.literal() {
+            Some([byte]) => Needs::OneByteOf(ByteSet::of(&[*byte]).folded()),
+            Some(text) if !text.is_empty() => {
+                Needs::OneOf(vec![scan::window(&text.to_ascii_lowercase()).to_vec()])
+            }
+            _ => Needs::Nothing,
+        },
+        Operator::ValidateByteRange(range) => Needs::OneByteOf(range.outside()),
+        Operator::DetectXss => Needs::OneByteOf(operator::XSS_NEEDS),
+        _ => Needs::Nothing,
+    }
 }
 
 fn needs(pattern: &str) -> Needs {

@@ -272,6 +272,9 @@ fn overlap(left: &Select, right: &Select) -> bool {
         (Select::Slot(left), Select::Slot(right)) => left == right,
         (Select::Key(key), Select::Pattern(pattern))
         | (Select::Pattern(pattern), Select::Key(key)) => pattern.is_match(key),
+        (Select::Key(key), Select::Prefix(prefix)) | (Select::Prefix(prefix), Select::Key(key)) => {
+            key.starts_with(prefix)
+        }
         (
             Select::XmlText | Select::XmlAttributes | Select::XPath(_),
             Select::XmlText | Select::XmlAttributes | Select::XPath(_),

@@ -77,6 +77,12 @@ const XPATHS_MAX: usize = 64;
 
 /// Names of members are compared without regard to case, and so are patterns for them.
 fn name_pattern(pattern: &str) -> Result<Select, String> {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if let Some(prefix) = pattern.strip_prefix('^').map(str::as_bytes)
+        && prefix.iter().all(plain)
+    {
+        return Ok(Select::Prefix(prefix.to_ascii_lowercase().into()));
+    }
     Pattern::new(&format!("(?i){pattern}")).map(Select::Pattern)
 }
 

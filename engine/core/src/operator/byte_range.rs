@@ -1,5 +1,7 @@
 //! `@validateByteRange`: which bytes a value may hold.
 
+use crate::scan::ByteSet;
+
 /// A set of byte values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ByteRange {
@@ -37,6 +39,11 @@ impl ByteRange {
 
     fn contains(&self, byte: u8) -> bool {
         self.words.get(usize::from(byte / 64)).is_some_and(|word| word >> (byte % 64) & 1 == 1)
+    }
+
+    /// The bytes that are not in the set.
+    pub(crate) fn outside(&self) -> ByteSet {
+        (0..=u8::MAX).filter(|&byte| !self.contains(byte)).collect()
     }
 
     /// The index of the first byte of `value` that is not in the set.

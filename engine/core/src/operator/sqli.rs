@@ -139,10 +139,10 @@ impl<'a> Reading<'a> {
     fn is_excused(&self) -> bool {
         let [first, second, third, ..] = &self.tokens;
         let kinds = self.fingerprint.as_bytes();
-        // SQL Server logs nothing that mentions this procedure, so comments that do are attacks.
+        // Comments that hide what follows from the log are attacks.
         if kinds.len() > 1
             && kinds.last() == Some(&kind::COMMENT)
-            && memmem::find(self.input, b"sp_password").is_some()
+            && SP_PASSWORD.find(self.input).is_some()
         {
             return false;
         }
@@ -207,45 +207,45 @@ impl<'a> Reading<'a> {
 
 /// What the dictionary says of a word or a fingerprint, in any case of ASCII letters.
 fn keyword(word: &[u8]) -> Option<u8> {
-    let first = word.first()?.to_ascii_uppercase();
-    let shelf = SHELVES.get(usize::from(first))?;
-    if shelf.lengths & length_bit(word.len()) == 0 {
-        return None;
-    }
-    let words = SQL_KEYWORDS.get(shelf.start..shelf.end)?;
+    let shelf = shelf(word)?;
+    let first = *DICTIONARY.shelves.get(shelf)? as usize;
+    let end = *DICTIONARY.shelves.get(shelf + 1)? as usize;
+    let words = DICTIONARY.words.get(first..end)?;
     let upper = || word.iter().map(u8::to_ascii_uppercase);
-    let found = words.binary_search_by(|entry| entry.word.bytes().cmp(upper())).ok()?;
-    words.get(found).map(|entry| entry.token_type)
+    let found = words.binary_search_by(|&(known, _)| known.iter().copied().cmp(upper())).ok()?;
+    words.get(found).map(|&(_, kind)| kind)
 }
 
-/// Where the words with one first letter stand in the dictionary, and which lengths they have: most words
-/// of ordinary text are told apart by that.
-#[derive(Clone, Copy, Debug, Default)]
-struct Shelf {
-    start: usize,
-    end: usize,
-    lengths: u64,
+/// The dictionary, with words of one first letter and length together: most words of ordinary text are
+/// told apart by that.
+struct Dictionary {
+    words: Vec<(&'static [u8], u8)>,
+    /// Where in `words` each shelf begins, and where the last one ends.
+    shelves: Vec<u32>,
 }
 
-static SHELVES: LazyLock<[Shelf; 256]> = LazyLock::new(|| {
-    let mut shelves = [Shelf::default(); 256];
-    for (at, entry) in SQL_KEYWORDS.iter().enumerate() {
-        let first = entry.word.bytes().next().unwrap_or_default();
-        if let Some(shelf) = shelves.get_mut(usize::from(first)) {
-            if shelf.lengths == 0 {
-                shelf.start = at;
-            }
-            shelf.end = at + 1;
-            shelf.lengths |= length_bit(entry.word.len());
-        }
-    }
-    shelves
+/// Longer words share a shelf.
+const SHELF_LENGTHS: usize = 32;
+
+/// The shelf of a word; none for an empty one.
+fn shelf(word: &[u8]) -> Option<usize> {
+    let first = usize::from(word.first()?.to_ascii_uppercase());
+    Some(first * SHELF_LENGTHS + word.len().min(SHELF_LENGTHS) - 1)
+}
+
+static DICTIONARY: LazyLock<Dictionary> = LazyLock::new(|| {
+    let entries = SQL_KEYWORDS.iter().map(|entry| (entry.word.as_bytes(), entry.token_type));
+    let mut words: Vec<_> = entries.collect();
+    // The sort is stable: within a shelf the words stay in their order.
+    words.sort_by_key(|(word, _)| shelf(word));
+    let begin = |number: usize| words.partition_point(|(word, _)| shelf(word) < Some(number));
+    let shelves = (0..=256 * SHELF_LENGTHS).map(|number| u32::try_from(begin(number)).unwrap_or(0));
+    Dictionary { shelves: shelves.collect(), words }
 });
 
-/// Lengths of 63 and more have one bit together.
-const fn length_bit(length: usize) -> u64 {
-    1 << if length < 63 { length } else { 63 }
-}
+/// SQL Server logs nothing that mentions this procedure.
+static SP_PASSWORD: LazyLock<memmem::Finder<'static>> =
+    LazyLock::new(|| memmem::Finder::new("sp_password"));
 
 #[cfg(test)]
 mod tests;

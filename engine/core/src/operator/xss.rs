@@ -15,6 +15,7 @@ use libinjectionrs::XssDetector;
 use libinjectionrs::xss::Html5Flags;
 use memchr::memchr2;
 
+use crate::scan::ByteSet;
 use html::{Kind, Reader, State};
 
 /// Longer names are in no list; the longest event has 44 letters.
@@ -60,9 +61,11 @@ const HARMFUL_ATTRIBUTES: &[&[u8]] = &[b"dataformatas", b"datasrc", b"filter", b
 /// Beginnings of URLs that run script, in upper case.
 const SCRIPT_SCHEMES: &[&[u8]] = &[b"DATA", b"VIEW-SOURCE", b"JAVA", b"VBSCRIPT"];
 
+/// Script needs a tag, or an attribute with a value: one of these bytes.
+pub(crate) const NEEDS: ByteSet = ByteSet::of(b"<=");
+
 /// Whether `input` runs script in any of the five places.
 pub(crate) fn detect(input: &[u8]) -> bool {
-    // Script needs a tag, or an attribute with a value.
     memchr2(b'<', b'=', input).is_some() && read(input)
 }
 

@@ -28,7 +28,11 @@ impl Budget {
 
     /// Pays for one step and for `units` of bytes or instructions. Says whether there is something left.
     pub(super) fn charge(&mut self, units: usize) -> bool {
-        let steps = 1 + units as u64 / UNITS_PER_STEP;
+        self.charge_steps(1 + units as u64 / UNITS_PER_STEP)
+    }
+
+    /// Pays for steps that were counted before. Says whether there is something left.
+    pub(super) fn charge_steps(&mut self, steps: u64) -> bool {
         self.spent = self.spent.saturating_add(steps);
         !self.is_spent()
     }

@@ -9,20 +9,24 @@ use std::sync::Arc;
 
 use super::{Allowed, Transaction, UNKNOWN, tx::TxCollection, values::ValueRef};
 use crate::{
+    audit::AuditPart,
     expand::Expression,
     id::{LaneId, Phase, RuleIndex},
     operator::{Operator, leading_integer},
     program::{
-        AllowScope, Change, Ctl, Disruptive, Flow, MatchAction, Program, Rule, RuleEngine, SetVar,
-        TxKey,
+        AllowScope, Change, Ctl, Disruptive, Flow, Lane, MatchAction, Program, Rule, RuleEngine,
+        SetVar, Step, TxKey,
     },
     scan::ByteSet,
     settings::LimitAction,
     store::{Slice, ValueId},
-    transform::Transformation,
     variable::Variable,
     verdict::{Refusal, Verdict},
 };
+
+/// Bytes of a result that are looked at to see what else may change it: of more, that costs more than to
+/// try.
+const SMALL: usize = 128;
 
 impl Transaction {
     /// Evaluates the rules of one phase.
@@ -32,6 +36,16 @@ impl Transaction {
         }
         let program = Arc::clone(&self.program);
         let Some(plan) = program.plans.get(phase.index()) else { return };
+        let plan = match &program.folded {
+            Some(folded) if phase == Phase::RequestHeaders && !self.records_all() => {
+                for (slot, value) in &folded.members {
+                    self.tx.set_slot(*slot, value);
+                }
+                self.budget.charge_steps(folded.steps);
+                &folded.plan
+            }
+            _ => plan,
+        };
         self.name_candidates(&program, plan);
         let mut at = 0;
         while let Some(next) = self.scans.next_candidate(at) {
@@ -100,6 +114,11 @@ impl Transaction {
     /// Evaluates a rule and its chain. Gives what the rule says about the order, or `Next`.
     fn run_chain(&mut self, program: &Program, starter: RuleIndex) -> Flow {
         let Some(first) = program.rules.get(starter.get()) else { return Flow::Next };
+        if first.only_flows && !self.records_all() {
+            // For the rule, and for the number that was looked at.
+            self.budget.charge_steps(2);
+            return first.flow;
+        }
         self.matches.clear_vars();
         let last = starter.get() + first.links as usize;
         for index in starter.get()..=last {
@@ -118,6 +137,11 @@ impl Transaction {
         first.flow
     }
 
+    /// Whether each match is recorded, even of a rule that does not log.
+    fn records_all(&self) -> bool {
+        self.trace.is_some() || self.control.audit_parts.has(AuditPart::Rules)
+    }
+
     /// Evaluates one rule: every value of every target. Says whether any matched.
     fn run_rule(&mut self, program: &Program, index: RuleIndex, rule: &Rule) -> bool {
         self.budget.charge(0);
@@ -126,8 +150,9 @@ impl Transaction {
             return true;
         };
         self.scratch.values.clear();
-        for target in &rule.targets {
-            self.collect(program, target);
+        match rule.gate.cells() {
+            Some(cells) => self.collect_candidates(program, index, rule, cells),
+            None => rule.targets.iter().for_each(|target| self.collect(program, target)),
         }
         if self.scratch.values.is_empty() {
             return false;
@@ -147,9 +172,6 @@ impl Transaction {
             if !self.removed_targets.is_empty() && self.target_removed(program, index, value) {
                 continue;
             }
-            if !self.value_may_match(program, index, rule, value) {
-                continue;
-            }
             matched |= self.run_value(program, index, rule, operator, &parameter, value);
         }
         self.scratch.values = values;
@@ -166,12 +188,13 @@ impl Transaction {
         parameter: &[u8],
         value: &ValueRef,
     ) -> bool {
-        if !rule.multi_match {
+        let Some(lane) = program.lanes.get(rule.lane.get()).filter(|lane| lane.each_stage) else {
             let slice = self.transformed(program, rule.lane, value);
             return self.test(program, index, rule, operator, parameter, value, slice);
-        }
+        };
         let mut stages = core::mem::take(&mut self.scratch.stages);
-        self.stages(program, rule.lane, value.value, &mut stages);
+        let bytes = value.id.map_or(ByteSet::ALL, |id| self.known_bytes(id));
+        self.stages(program, lane, value.value, bytes, &mut stages);
         let mut matched = false;
         for &slice in &stages {
             matched |= self.test(program, index, rule, operator, parameter, value, slice);
@@ -268,8 +291,7 @@ impl Transaction {
         slice
     }
 
-    /// Runs a chain of transformations. A value that nothing changes is not copied, and what cannot
-    /// change a value with these bytes (in one case or the other) is not run.
+    /// Runs a chain of transformations. A value that nothing changes is not copied.
     fn transform(
         &mut self,
         program: &Program,
@@ -278,22 +300,10 @@ impl Transaction {
         mut bytes: ByteSet,
         keep: bool,
     ) -> Slice {
-        let chain = program.lanes.get(lane.get()).map_or(&[][..], |chain| chain);
+        let steps = program.lanes.get(lane.get()).map_or(&[][..], |lane| &lane.steps);
         let mut changed = false;
-        for &transformation in chain {
-            let triggered = bytes.intersects(transformation.triggers());
-            if !triggered && !transformation.changes_case() {
-                continue;
-            }
-            if self.transform_step(program, transformation, value, changed) {
-                changed = true;
-                bytes = match (triggered, transformation.keeps_bytes()) {
-                    (true, false) => ByteSet::ALL,
-                    (true, true) => bytes.union(ByteSet::of(b" ")),
-                    // Nothing but case, and that of all bytes is known.
-                    (false, _) => bytes,
-                };
-            }
+        for step in steps {
+            changed |= self.transform_step(program, step, value, changed, &mut bytes);
         }
         if !changed {
             return value;
@@ -309,13 +319,23 @@ impl Transaction {
     }
 
     /// One transformation of `value`, or of the result so far; the result is left in `transform_in`.
+    /// Says whether it changed anything.
+    ///
+    /// What cannot change a value with these `bytes`, in one case or the other, is not run. They are
+    /// then those of the result.
     fn transform_step(
         &mut self,
         program: &Program,
-        transformation: Transformation,
+        step: &Step,
         value: Slice,
         changed_before: bool,
+        bytes: &mut ByteSet,
     ) -> bool {
+        let transformation = step.transformation;
+        let triggered = bytes.intersects(step.triggers);
+        if !triggered && !transformation.changes_case() {
+            return false;
+        }
         let scratch = &mut self.scratch;
         let input = if changed_before { &scratch.transform_in } else { self.store.bytes(value) };
         self.budget.charge(input.len());
@@ -329,17 +349,32 @@ impl Transaction {
             self.flags.values_cut = true;
         }
         core::mem::swap(&mut scratch.transform_in, &mut scratch.transform_out);
+        *bytes = match (triggered, transformation.keeps_bytes()) {
+            (true, false) if (1..=SMALL).contains(&scratch.transform_in.len()) => {
+                ByteSet::of(&scratch.transform_in).folded()
+            }
+            (true, false) => ByteSet::ALL,
+            (true, true) => bytes.union(ByteSet::of(b" ")),
+            // Nothing but case, and that of all bytes is known.
+            (false, _) => *bytes,
+        };
         true
     }
 
     /// `multiMatch`: the value as it is, and after each transformation that changes it.
-    fn stages(&mut self, program: &Program, lane: LaneId, value: Slice, stages: &mut Vec<Slice>) {
+    pub(super) fn stages(
+        &mut self,
+        program: &Program,
+        lane: &Lane,
+        value: Slice,
+        mut bytes: ByteSet,
+        stages: &mut Vec<Slice>,
+    ) {
         stages.clear();
         stages.push(value);
-        let chain = program.lanes.get(lane.get()).map_or(&[][..], |chain| chain);
         let mut changed = false;
-        for transformation in chain {
-            if self.transform_step(program, *transformation, value, changed) {
+        for step in &lane.steps {
+            if self.transform_step(program, step, value, changed, &mut bytes) {
                 changed = true;
                 let result = core::mem::take(&mut self.scratch.transform_in);
                 stages.push(self.store.push_temporary(&result));

@@ -2,7 +2,7 @@
 
 use super::Transaction;
 use crate::{
-    audit::AuditParts,
+    audit::{AuditPart, AuditParts},
     id::{RuleId, RuleIndex},
     program::{AuditEngine, Program},
     store::List,
@@ -108,7 +108,7 @@ impl Transaction {
 
     /// Notes a rule that matched.
     pub(super) fn note_matched(&mut self, program: &Program, rule: RuleIndex) {
-        if self.control.audit_parts.has(crate::AuditPart::Rules) {
+        if self.control.audit_parts.has(AuditPart::Rules) {
             if self.matched_ids.0.len() < program.limits.matched_rules_max {
                 self.matched_ids.0.push(rule);
             } else {

@@ -4,8 +4,8 @@ use super::{Transaction, values, values::ValueRef};
 use crate::{
     id::{LaneId, RuleIndex, next_bit},
     operator::leading_integer,
-    plan::{PhasePlan, PlannedSource},
-    program::{CellId, Gate, Program, Rule, Source, SourceId},
+    plan::{Cell, PhasePlan, PlannedSource},
+    program::{CellId, Gate, Lane, Program, Rule, Source, SourceId},
     scan::{
         ByteSet,
         sieve::{self, Fuel, PATTERNS_MAX},
@@ -25,14 +25,44 @@ const KNOWN: u64 = 1 << PATTERNS_MAX;
 const FUEL: usize = 1_024;
 const FUEL_BYTES: usize = 64;
 
-/// A text that rules look at: a value as it is, or as a lane changes it.
+/// A text that rules look at: a value as it is, or as a lane changes it, or, for `multiMatch`, the value
+/// and each stage of its change together.
 #[derive(Clone, Copy, Debug)]
 struct View {
+    /// [`super::UNKNOWN`] for more than one text.
     text: Slice,
     /// The row of rules that may match it.
     row: u32,
     /// Its bytes in both cases. An empty text has all, since a transformation may put something there.
     bytes: ByteSet,
+}
+
+/// What is known of a cell in one phase.
+#[derive(Clone, Copy, Debug)]
+struct CellState {
+    /// The phase, counted over all transactions, in which it was computed.
+    entered: u64,
+    /// The cell that it does not differ from: itself, or that of the plain source where the lane changes
+    /// none of the values. What follows is that cell's.
+    same_as: CellId,
+    /// The views of its values: one for each member of its source, from here on in `cell_views`.
+    first_view: usize,
+    /// The bytes in them.
+    bytes: ByteSet,
+}
+
+impl CellState {
+    /// Of a cell that was not computed.
+    const UNSURE: Self =
+        Self { entered: 0, same_as: CellId(UNKNOWN), first_view: usize::MAX, bytes: ByteSet::ALL };
+}
+
+/// A value of a source.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    name: Slice,
+    text: Slice,
+    id: ValueId,
 }
 
 /// Position of a view; [`UNKNOWN`] when there is none yet.
@@ -49,6 +79,8 @@ const EMPTY_ROW: u32 = 0;
 pub(super) struct Scans {
     /// Sets of rules, `words` each.
     rows: Vec<u64>,
+    /// The set for the text that is being scanned; empty otherwise.
+    row: Vec<u64>,
     words: usize,
     views: Vec<View>,
     /// The view of each value as it is.
@@ -57,13 +89,17 @@ pub(super) struct Scans {
     changed: Vec<Vec<ViewId>>,
     /// What sieves say: by view and sieve.
     sieved: Vec<u64>,
+    /// Counts phases.
+    entered: u64,
     /// The values of each source, as of this phase: a range of `members`.
     sources: Vec<Option<(usize, usize)>>,
-    members: Vec<(Slice, ValueId)>,
-    /// What sieves say, by cell, as of this phase; for cells without one, whether its row is known.
-    cells: Vec<u64>,
+    members: Vec<Member>,
+    cells: Vec<CellState>,
+    cell_views: Vec<ViewId>,
     /// The rules that may match, by cell.
     cell_rows: Vec<u64>,
+    /// What sieves say of all values of a cell, by cell and sieve.
+    cell_sieved: Vec<u64>,
     /// The rules of the phase that may match.
     candidates: Vec<u64>,
     /// The rules of the phase whose gates are to be asked.
@@ -77,14 +113,18 @@ impl Scans {
         Self {
             words,
             rows: Vec::new(),
+            row: vec![0; words],
             views: Vec::new(),
             values: Vec::new(),
             changed: vec![Vec::new(); program.lanes.len()],
             sieved: Vec::new(),
+            entered: 0,
             sources: vec![None; program.sources.len()],
             members: Vec::new(),
-            cells: vec![0; program.cells.len()],
+            cells: vec![CellState::UNSURE; program.cells.len()],
+            cell_views: Vec::new(),
             cell_rows: vec![0; program.cells.len() * words],
+            cell_sieved: vec![0; program.cells.len() * program.sieves.len()],
             candidates: vec![0; words],
             asked: vec![0; words],
             fuel: Fuel(0),
@@ -106,16 +146,19 @@ impl Scans {
         self.sieved.clear();
         self.sieved.shrink_to(WORDS_KEPT);
         self.members.clear();
-        self.members.shrink_to(WORDS_KEPT);
+        self.members.shrink_to(VIEWS_KEPT);
+        self.cell_views.clear();
+        self.cell_views.shrink_to(WORDS_KEPT);
         self.fuel = Fuel(FUEL);
     }
 
     /// Values of collections may have been added since the last phase: what is known of sources is
     /// forgotten, what is known of values is not.
     fn enter(&mut self, plan: &PhasePlan) {
+        self.entered += 1;
         self.sources.fill(None);
         self.members.clear();
-        self.cells.fill(0);
+        self.cell_views.clear();
         assign(&mut self.candidates, plan.open.words());
         assign(&mut self.asked, plan.asked.words());
     }
@@ -141,69 +184,105 @@ impl Scans {
     }
 
     fn view(&self, view: ViewId) -> View {
-        let unsure = View { text: Slice::EMPTY, row: UNKNOWN, bytes: ByteSet::ALL };
+        let unsure = View { text: super::UNKNOWN, row: UNKNOWN, bytes: ByteSet::ALL };
         self.views.get(view as usize).copied().unwrap_or(unsure)
     }
 
     /// Scans a text.
     fn new_view(&mut self, program: &Program, text: Slice, bytes: &[u8]) -> ViewId {
-        let start = self.rows.len();
-        self.rows.resize(start + self.words, 0);
-        let named = self.rows.get_mut(start..).unwrap_or_default();
-        program.index.scan(bytes, named);
-        let row = if named.iter().all(|&word| word == 0) {
-            self.rows.truncate(start);
-            EMPTY_ROW
-        } else {
-            u32::try_from(start / self.words.max(1)).unwrap_or(UNKNOWN)
-        };
-        let empty = bytes.is_empty();
-        let bytes = if empty { ByteSet::ALL } else { ByteSet::of(bytes).folded() };
+        let named = program.index.scan(bytes, &mut self.row);
+        let known = self.read(bytes);
+        self.add_view(text, known, named)
+    }
+
+    /// Notes that a text was scanned. Gives its bytes.
+    fn read(&mut self, text: &[u8]) -> ByteSet {
         self.fuel.0 = self.fuel.0.saturating_add(text.len() / FUEL_BYTES);
+        if text.is_empty() { ByteSet::ALL } else { ByteSet::of(text).folded() }
+    }
+
+    /// Adds a view for what has been scanned into `row`; `named` says whether there is any rule in it.
+    fn add_view(&mut self, text: Slice, bytes: ByteSet, named: bool) -> ViewId {
+        let row = if named {
+            let row = self.rows.len() / self.words.max(1);
+            self.rows.extend_from_slice(&self.row);
+            self.row.fill(0);
+            u32::try_from(row).unwrap_or(UNKNOWN)
+        } else {
+            EMPTY_ROW
+        };
         self.views.push(View { text, row, bytes });
         u32::try_from(self.views.len() - 1).unwrap_or(UNKNOWN)
     }
 
-    fn begin_cell(&mut self, id: CellId, answer: u64) {
-        let start = id.0 as usize * self.words;
-        if let Some(row) = self.cell_rows.get_mut(start..start + self.words) {
-            row.fill(0);
-        }
-        if let Some(place) = self.cells.get_mut(id.0 as usize) {
-            *place = answer;
+    fn cell(&self, id: CellId) -> CellState {
+        self.cells.get(id.get()).copied().unwrap_or(CellState::UNSURE)
+    }
+
+    fn set_cell(&mut self, id: CellId, state: CellState) {
+        if let Some(place) = self.cells.get_mut(id.get()) {
+            *place = state;
         }
     }
 
-    fn cell_row(&self, id: CellId) -> &[u64] {
-        let start = id.0 as usize * self.words;
-        self.cell_rows.get(start..start + self.words).unwrap_or_default()
+    fn begin_cell(&mut self, id: CellId, sieves: usize) {
+        let row = id.get().saturating_mul(self.words);
+        let row = self.cell_rows.get_mut(row..row.saturating_add(self.words));
+        row.unwrap_or_default().fill(0);
+        let sieved = id.get().saturating_mul(sieves);
+        let sieved = self.cell_sieved.get_mut(sieved..sieved.saturating_add(sieves));
+        sieved.unwrap_or_default().fill(0);
     }
 
-    fn add_to_cell(&mut self, id: CellId, view: ViewId) {
-        let row = self.view(view).row;
-        if row == EMPTY_ROW {
+    /// Begins a cell with the views and the row of another one. Gives where its views begin.
+    fn copy_cell(&mut self, from: CellState, id: CellId, count: usize) -> usize {
+        let first_view = self.cell_views.len();
+        let views = from.first_view..from.first_view.saturating_add(count);
+        if views.end <= first_view {
+            self.cell_views.extend_from_within(views);
+        } else {
+            self.cell_views.resize(first_view + count, UNKNOWN);
+        }
+        let row = from.same_as.get().saturating_mul(self.words);
+        let row = row..row.saturating_add(self.words);
+        let to = id.get().saturating_mul(self.words);
+        if row.end <= self.cell_rows.len() && to.saturating_add(self.words) <= self.cell_rows.len()
+        {
+            self.cell_rows.copy_within(row, to);
+        }
+        first_view
+    }
+
+    fn cell_names(&self, id: CellId, rule: RuleIndex) -> bool {
+        let row = id.get().saturating_mul(self.words);
+        let row = self.cell_rows.get(row..row.saturating_add(self.words));
+        has(row.unwrap_or_default(), rule)
+    }
+
+    fn add_to_cell(&mut self, id: CellId, view: View) {
+        if view.row == EMPTY_ROW {
             return;
         }
-        let (from, to) = (row as usize * self.words, id.0 as usize * self.words);
-        let from = self.rows.get(from..from + self.words).unwrap_or_default();
-        let to = self.cell_rows.get_mut(to..to + self.words).unwrap_or_default();
-        for (to, from) in to.iter_mut().zip(from) {
-            *to |= from;
+        let from = (view.row as usize).saturating_mul(self.words);
+        let from = self.rows.get(from..from.saturating_add(self.words));
+        let to = id.get().saturating_mul(self.words);
+        let to = self.cell_rows.get_mut(to..to.saturating_add(self.words)).unwrap_or_default();
+        match from {
+            Some(from) => to.iter_mut().zip(from).for_each(|(to, from)| *to |= from),
+            None => to.fill(u64::MAX),
         }
     }
 
-    /// Names the rules of a source that a value may match.
-    fn name(&mut self, planned: &PlannedSource, view: View) {
-        if view.row != EMPTY_ROW {
-            let start = view.row as usize * self.words;
-            let row = self.rows.get(start..start + self.words).unwrap_or_default();
-            let rules = planned.rules.words();
-            for ((candidates, rules), named) in self.candidates.iter_mut().zip(rules).zip(row) {
-                *candidates |= rules & named;
-            }
+    /// Names the rules of a source that its values may match.
+    fn name(&mut self, planned: &PlannedSource, cell: CellState) {
+        let start = cell.same_as.get().saturating_mul(self.words);
+        let row = self.cell_rows.get(start..start.saturating_add(self.words)).unwrap_or_default();
+        let rules = planned.rules.words();
+        for ((candidates, rules), named) in self.candidates.iter_mut().zip(rules).zip(row) {
+            *candidates |= rules & named;
         }
         for (bytes, rules) in &planned.changing {
-            if view.bytes.intersects(*bytes) {
+            if cell.bytes.intersects(*bytes) {
                 for (asked, rules) in self.asked.iter_mut().zip(rules.words()) {
                     *asked |= rules;
                 }
@@ -246,12 +325,8 @@ impl Transaction {
     pub(super) fn name_candidates(&mut self, program: &Program, plan: &PhasePlan) {
         self.scans.enter(plan);
         for planned in &plan.sources {
-            let (first, last) = self.source(program, planned.source);
-            for at in first..last {
-                let Some(&(text, id)) = self.scans.members.get(at) else { continue };
-                let view = self.raw_view(program, text, id);
-                self.scans.name(planned, self.scans.view(view));
-            }
+            let cell = self.cell(program, planned.plain);
+            self.scans.name(planned, cell);
         }
     }
 
@@ -260,14 +335,12 @@ impl Transaction {
         let Some(rule) = program.rules.get(index.get()) else { return false };
         match &rule.gate {
             Gate::Open => true,
-            Gate::Texts { cells, .. } => {
+            Gate::Texts { cells } => {
                 has(&self.scans.candidates, index)
-                    // Each stage of a chain is looked at by `multiMatch`, and only the last is scanned.
-                    || rule.multi_match
-                    || cells.iter().any(|&cell| self.cell_names(program, cell, index))
+                    || cells.iter().any(|&cell| self.cell_may_match(program, index, rule, cell))
             }
-            Gate::Sieve { pattern, cells } => {
-                cells.iter().any(|&cell| self.cell_matches(program, cell) & (1 << pattern) != 0)
+            Gate::Bytes { cells, .. } | Gate::Sieve { cells, .. } => {
+                cells.iter().any(|&cell| self.cell_may_match(program, index, rule, cell))
             }
             Gate::Number { slot, comparison, number, negated } => self
                 .tx
@@ -277,30 +350,78 @@ impl Transaction {
                 let count = i64::from(self.tx.slot(*slot).is_some());
                 comparison.holds(count, *number) != *negated
             }
+            Gate::Values { source, comparison, number, negated } => {
+                let (first, last) = self.source(program, *source);
+                let count = i64::try_from(last - first).unwrap_or(i64::MAX);
+                comparison.holds(count, *number) != *negated
+            }
         }
     }
 
-    /// Whether it is possible that the rule matches this one of its values.
-    pub(super) fn value_may_match(
+    /// Appends to the scratch list the values of a rule's targets that it may match, in their order.
+    pub(super) fn collect_candidates(
         &mut self,
         program: &Program,
         index: RuleIndex,
         rule: &Rule,
-        value: &ValueRef,
+        cells: &[CellId],
+    ) {
+        for (target, &id) in rule.targets.iter().zip(cells) {
+            if !self.cell_may_match(program, index, rule, id) {
+                continue;
+            }
+            let Some(cell) = program.cells.get(id.get()) else { continue };
+            let (first, last) = self.source(program, cell.source);
+            let first_view = self.cell(program, id).first_view;
+            for (at, view) in (first..last).zip(first_view..) {
+                let view = self.scans.cell_views.get(view).copied().unwrap_or(UNKNOWN);
+                if self.view_may_match(program, index, rule, view)
+                    && let Some(&Member { name, text, id }) = self.scans.members.get(at)
+                    && values::takes(target, self.store.bytes(name))
+                {
+                    let variable = target.variable;
+                    let value =
+                        ValueRef { variable, name, value: text, id: Some(id), count: false };
+                    self.scratch.values.push(value);
+                }
+            }
+        }
+    }
+
+    /// Whether it is possible that the rule matches this view of one of its values.
+    fn view_may_match(
+        &mut self,
+        program: &Program,
+        index: RuleIndex,
+        rule: &Rule,
+        view: ViewId,
     ) -> bool {
-        let Some(id) = value.id.filter(|_| !rule.multi_match) else { return true };
         match &rule.gate {
-            Gate::Texts { .. } => {
-                let view = self.lane_view(program, rule.lane, value.value, id);
-                self.scans.names(self.scans.view(view), index)
+            Gate::Texts { .. } => self.scans.names(self.scans.view(view), index),
+            Gate::Bytes { bytes, .. } => self.scans.view(view).bytes.intersects(*bytes),
+            Gate::Sieve { sieve, pattern, .. } => {
+                self.sieved(program, *sieve, view) & (1 << pattern) != 0
             }
-            Gate::Sieve { pattern, cells } => {
-                let cell = cells.first().and_then(|cell| program.cells.get(cell.0 as usize));
-                let Some(sieve) = cell.and_then(|cell| cell.sieve) else { return true };
-                let view = self.lane_view(program, rule.lane, value.value, id);
-                self.sieved(program, sieve, view) & (1 << pattern) != 0
+            Gate::Open | Gate::Number { .. } | Gate::Count { .. } | Gate::Values { .. } => true,
+        }
+    }
+
+    /// Whether it is possible that the rule matches a value of this cell.
+    fn cell_may_match(
+        &mut self,
+        program: &Program,
+        index: RuleIndex,
+        rule: &Rule,
+        id: CellId,
+    ) -> bool {
+        let cell = self.cell(program, id);
+        match &rule.gate {
+            Gate::Texts { .. } => self.scans.cell_names(cell.same_as, index),
+            Gate::Bytes { bytes, .. } => cell.bytes.intersects(*bytes),
+            Gate::Sieve { sieve, pattern, .. } => {
+                self.cell_sieved(program, cell, *sieve) & (1 << pattern) != 0
             }
-            Gate::Open | Gate::Number { .. } | Gate::Count { .. } => true,
+            Gate::Open | Gate::Number { .. } | Gate::Count { .. } | Gate::Values { .. } => true,
         }
     }
 
@@ -325,14 +446,85 @@ impl Transaction {
         let Some((lists, part)) = values::lists(source.variable) else {
             let id = ValueId(source.variable as u32);
             let text = self.scalar(source.variable);
-            self.scans.members.push((text, id));
+            self.scans.members.push(Member { name: Slice::EMPTY, text, id });
             return;
         };
         for pair in lists.iter().flat_map(|&list| self.store.list(list)) {
             if values::selects(&source.select, self.store.bytes(pair.name)) {
-                self.scans.members.push(part.of(pair));
+                let (text, id) = part.of(pair);
+                self.scans.members.push(Member { name: pair.name, text, id });
             }
         }
+    }
+
+    /// A source as a lane changes it.
+    fn cell(&mut self, program: &Program, id: CellId) -> CellState {
+        let state = self.scans.cell(id);
+        if state.entered == self.scans.entered {
+            return state;
+        }
+        let Some(&cell) = program.cells.get(id.get()) else { return CellState::UNSURE };
+        let state = if cell.plain == id {
+            self.plain_cell(program, id, cell)
+        } else {
+            let plain = self.cell(program, cell.plain);
+            match program.lanes.get(cell.lane.get()) {
+                Some(lane) if plain.bytes.intersects(lane.triggers) => {
+                    self.lane_cell(program, id, cell, plain, lane)
+                }
+                _ => plain,
+            }
+        };
+        self.scans.set_cell(id, state);
+        state
+    }
+
+    /// The values of a source as they are.
+    fn plain_cell(&mut self, program: &Program, id: CellId, cell: Cell) -> CellState {
+        self.scans.begin_cell(id, program.sieves.len());
+        let (first, last) = self.source(program, cell.source);
+        let first_view = self.scans.cell_views.len();
+        let mut bytes = ByteSet::EMPTY;
+        for at in first..last {
+            let Some(&Member { text, id: value, .. }) = self.scans.members.get(at) else { break };
+            let view = self.raw_view(program, text, value);
+            self.scans.cell_views.push(view);
+            let view = self.scans.view(view);
+            self.scans.add_to_cell(id, view);
+            bytes = bytes.union(view.bytes);
+        }
+        CellState { entered: self.scans.entered, same_as: id, first_view, bytes }
+    }
+
+    /// The values of a source as a lane changes them: as they are, but for some. That those are still
+    /// named as they are, too, is an error to the safe side.
+    fn lane_cell(
+        &mut self,
+        program: &Program,
+        id: CellId,
+        cell: Cell,
+        plain: CellState,
+        lane: &Lane,
+    ) -> CellState {
+        self.scans.begin_cell(id, program.sieves.len());
+        let (first, last) = self.source(program, cell.source);
+        let first_view = self.scans.copy_cell(plain, id, last - first);
+        let mut bytes = plain.bytes;
+        for (at, place) in (first..last).zip(first_view..) {
+            let Some(&raw) = self.scans.cell_views.get(place) else { break };
+            if !self.scans.view(raw).bytes.intersects(lane.triggers) {
+                continue;
+            }
+            let Some(&Member { text, id: value, .. }) = self.scans.members.get(at) else { break };
+            let view = self.lane_view(program, cell.lane, lane, text, value, raw);
+            if let Some(place) = self.scans.cell_views.get_mut(place) {
+                *place = view;
+            }
+            let view = self.scans.view(view);
+            self.scans.add_to_cell(id, view);
+            bytes = bytes.union(view.bytes);
+        }
+        CellState { entered: self.scans.entered, same_as: id, first_view, bytes }
     }
 
     /// A value as it is.
@@ -345,30 +537,66 @@ impl Transaction {
         view
     }
 
-    /// A value as the rules of a lane see it, but for the case of letters.
-    fn lane_view(&mut self, program: &Program, lane: LaneId, text: Slice, id: ValueId) -> ViewId {
-        let raw = self.raw_view(program, text, id);
-        let triggers = program.triggers.get(lane.get()).copied().unwrap_or(ByteSet::ALL);
-        if !self.scans.view(raw).bytes.intersects(triggers) {
-            return raw;
-        }
-        let ValueId(at) = id;
-        let known = self.scans.changed.get(lane.get()).and_then(|list| lookup(list, at as usize));
-        if let Some(view) = known {
+    /// A value that a lane may change as the rules of that lane see it, but for the case of letters.
+    fn lane_view(
+        &mut self,
+        program: &Program,
+        id: LaneId,
+        lane: &Lane,
+        text: Slice,
+        value: ValueId,
+        raw: ViewId,
+    ) -> ViewId {
+        let at = value.0 as usize;
+        if let Some(view) = self.scans.changed.get(id.get()).and_then(|list| lookup(list, at)) {
             return view;
         }
-        let variable = Variable::Args;
-        let value =
-            ValueRef { variable, name: Slice::EMPTY, value: text, id: Some(id), count: false };
-        let changed = self.transformed(program, lane, &value);
-        let view = if changed == text {
-            raw
+        let view = if lane.each_stage {
+            self.stages_view(program, lane, text, raw)
         } else {
-            self.scans.new_view(program, changed, self.store.bytes(changed))
+            self.changed_view(program, id, text, value, raw)
         };
-        if let Some(list) = self.scans.changed.get_mut(lane.get()) {
-            remember(list, at as usize, view);
+        if let Some(list) = self.scans.changed.get_mut(id.get()) {
+            remember(list, at, view);
         }
+        view
+    }
+
+    /// A value as it is at the end of a lane.
+    fn changed_view(
+        &mut self,
+        program: &Program,
+        lane: LaneId,
+        text: Slice,
+        id: ValueId,
+        raw: ViewId,
+    ) -> ViewId {
+        let (variable, name) = (Variable::Args, Slice::EMPTY);
+        let value = ValueRef { variable, name, value: text, id: Some(id), count: false };
+        let changed = self.transformed(program, lane, &value);
+        if changed == text {
+            return raw;
+        }
+        self.scans.new_view(program, changed, self.store.bytes(changed))
+    }
+
+    /// A value as it is, and each stage of a lane.
+    fn stages_view(&mut self, program: &Program, lane: &Lane, text: Slice, raw: ViewId) -> ViewId {
+        let mut stages = core::mem::take(&mut self.scratch.stages);
+        let mut bytes = self.scans.view(raw).bytes;
+        self.stages(program, lane, text, bytes, &mut stages);
+        let view = if stages.len() > 1 {
+            let mut named = false;
+            for &stage in &stages {
+                let text = self.store.bytes(stage);
+                named |= program.index.scan(text, &mut self.scans.row);
+                bytes = bytes.union(self.scans.read(text));
+            }
+            self.scans.add_view(super::UNKNOWN, bytes, named)
+        } else {
+            raw
+        };
+        self.scratch.stages = stages;
         view
     }
 
@@ -378,44 +606,35 @@ impl Transaction {
         view.map_or(ByteSet::ALL, |view| self.scans.view(view).bytes)
     }
 
-    /// Whether a source, as a lane changes it, holds a text that the rule needs.
-    fn cell_names(&mut self, program: &Program, id: CellId, rule: RuleIndex) -> bool {
-        let Some(&cell) = program.cells.get(id.0 as usize) else { return true };
-        if self.scans.cells.get(id.0 as usize) == Some(&0) {
-            self.scans.begin_cell(id, KNOWN);
-            let (first, last) = self.source(program, cell.source);
-            for at in first..last {
-                let Some(&(text, value)) = self.scans.members.get(at) else { continue };
-                let view = self.lane_view(program, cell.lane, text, value);
-                self.scans.add_to_cell(id, view);
-            }
-        }
-        has(self.scans.cell_row(id), rule)
-    }
-
-    /// Which patterns of a sieve match in a source, as a lane changes it.
-    fn cell_matches(&mut self, program: &Program, id: CellId) -> u64 {
-        let known = self.scans.cells.get(id.0 as usize).copied().unwrap_or(sieve::ALL);
+    /// Which patterns of a sieve match in a cell.
+    fn cell_sieved(&mut self, program: &Program, state: CellState, sieve: u16) -> u64 {
+        let place = state.same_as.get().saturating_mul(program.sieves.len());
+        let place = place.saturating_add(usize::from(sieve));
+        let known = self.scans.cell_sieved.get(place).copied().unwrap_or(sieve::ALL);
         if known != 0 {
             return known;
         }
-        let Some(&cell) = program.cells.get(id.0 as usize) else { return sieve::ALL };
-        let Some(sieve) = cell.sieve else { return sieve::ALL };
+        let Some(cell) = program.cells.get(state.same_as.get()) else { return sieve::ALL };
         let (first, last) = self.source(program, cell.source);
         let mut found = KNOWN;
-        for at in first..last {
-            let Some(&(text, value)) = self.scans.members.get(at) else { continue };
-            let view = self.lane_view(program, cell.lane, text, value);
+        for view in (state.first_view..).take(last - first) {
+            let view = self.scans.cell_views.get(view).copied().unwrap_or(UNKNOWN);
             found |= self.sieved(program, sieve, view);
         }
-        self.scans.begin_cell(id, found);
+        if let Some(place) = self.scans.cell_sieved.get_mut(place) {
+            *place = found;
+        }
         found
     }
 
     /// Which patterns of a sieve match in a text.
     fn sieved(&mut self, program: &Program, number: u16, view: ViewId) -> u64 {
         let Some(sieve) = program.sieves.get(usize::from(number)) else { return sieve::ALL };
-        let at = view as usize * program.sieves.len() + usize::from(number);
+        let at = (view as usize).saturating_mul(program.sieves.len()) + usize::from(number);
+        let text = self.scans.view(view).text;
+        if text == super::UNKNOWN {
+            return sieve::ALL;
+        }
         if self.scans.sieved.len() <= at {
             self.scans.sieved.resize(at + 1, 0);
         }
@@ -423,7 +642,6 @@ impl Transaction {
         if known != 0 {
             return known;
         }
-        let text = self.scans.view(view).text;
         let found = KNOWN | sieve.scan(self.store.bytes(text), &mut self.scans.fuel);
         if let Some(place) = self.scans.sieved.get_mut(at) {
             *place = found;

@@ -268,14 +268,14 @@ impl Transaction {
         value: Slice,
         end: Slice,
     ) -> Vec<TracedStage> {
-        let chain = program.lanes.get(rule.lane.get()).map_or(&[][..], |chain| chain);
+        let Some(lane) = program.lanes.get(rule.lane.get()) else { return Vec::new() };
         let map = program.settings.unicode_map.as_deref();
         let limits = &program.limits;
         let end = self.store.bytes(end);
         let mut stages = Vec::new();
         let (mut input, mut output) = (self.store.bytes(value).to_vec(), Vec::new());
-        for transformation in chain {
-            if rule.multi_match && input == end {
+        for transformation in lane.steps.iter().map(|step| step.transformation) {
+            if lane.each_stage && input == end {
                 break;
             }
             if !transformation.apply_mapped(&input, map, &mut output) {

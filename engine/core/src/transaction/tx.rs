@@ -15,18 +15,23 @@ pub(super) struct TxCollection {
     slots: Vec<Member>,
     /// Slots in the order in which they were first set, to clear them and to list them.
     set: Vec<TxSlot>,
-    /// Members without a slot, in lower case.
+    /// Members without a slot, their names in lower case.
     others: Vec<(Vec<u8>, Vec<u8>)>,
+    /// How many of `others` are in use: the rest is kept for its memory.
+    used: usize,
 }
 
 /// Bytes of a member that a reused transaction keeps.
 const VALUE_BYTES_KEPT: usize = 4 << 10;
 
+/// Members without a slot whose memory a reused transaction keeps.
+const OTHERS_KEPT: usize = 64;
+
 impl TxCollection {
     pub(super) fn new(slots: usize) -> Self {
         let mut members = Vec::new();
         members.resize_with(slots, Member::default);
-        Self { slots: members, set: Vec::new(), others: Vec::new() }
+        Self { slots: members, set: Vec::new(), others: Vec::new(), used: 0 }
     }
 
     pub(super) fn clear(&mut self) {
@@ -37,7 +42,12 @@ impl TxCollection {
                 member.value.shrink_to(VALUE_BYTES_KEPT);
             }
         }
-        self.others.clear();
+        for (name, value) in self.others.iter_mut().take(self.used) {
+            name.shrink_to(VALUE_BYTES_KEPT);
+            value.shrink_to(VALUE_BYTES_KEPT);
+        }
+        self.others.truncate(OTHERS_KEPT);
+        self.used = 0;
     }
 
     pub(super) fn slot(&self, slot: TxSlot) -> Option<&[u8]> {
@@ -63,26 +73,41 @@ impl TxCollection {
         }
     }
 
+    fn others(&self) -> &[(Vec<u8>, Vec<u8>)] {
+        self.others.get(..self.used).unwrap_or_default()
+    }
+
     pub(super) fn other(&self, name: &[u8]) -> Option<&[u8]> {
-        self.others.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_slice())
+        self.others().iter().find(|(key, _)| key == name).map(|(_, value)| value.as_slice())
     }
 
     /// Sets a member without a slot. Gives `false` when there are `members_max` already.
     pub(super) fn set_other(&mut self, name: &[u8], value: &[u8], members_max: usize) -> bool {
-        if let Some((_, current)) = self.others.iter_mut().find(|(key, _)| key == name) {
-            current.clear();
-            current.extend_from_slice(value);
-            return true;
-        }
-        if self.others.len() >= members_max {
+        let known = self.others().iter().position(|(key, _)| key == name);
+        if known.is_none() && self.used >= members_max {
             return false;
         }
-        self.others.push((name.to_vec(), value.to_vec()));
+        let at = known.unwrap_or(self.used);
+        if self.others.len() <= at {
+            self.others.resize_with(at + 1, Default::default);
+        }
+        self.used = self.used.max(at + 1);
+        if let Some((key, current)) = self.others.get_mut(at) {
+            key.clear();
+            key.extend_from_slice(name);
+            current.clear();
+            current.extend_from_slice(value);
+        }
         true
     }
 
     pub(super) fn unset_other(&mut self, name: &[u8]) {
-        self.others.retain(|(key, _)| key != name);
+        if let Some(at) = self.others().iter().position(|(key, _)| key == name)
+            && let Some(rest) = self.others.get_mut(at..self.used)
+        {
+            rest.rotate_left(1);
+            self.used -= 1;
+        }
     }
 
     /// All members that are set: those with a slot, then the others, each in the order set.
@@ -94,6 +119,6 @@ impl TxCollection {
             let name = names.get(slot.get())?;
             Some((name.as_bytes(), self.slot(slot)?))
         });
-        slots.chain(self.others.iter().map(|(name, value)| (name.as_slice(), value.as_slice())))
+        slots.chain(self.others().iter().map(|(name, value)| (name.as_slice(), value.as_slice())))
     }
 }

@@ -23,13 +23,13 @@ pub(super) struct ValueRef {
 
 /// Which half of a member is the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Name,
     Value,
 }
 
 impl Part {
-    pub(super) const fn of(self, pair: &Pair) -> (Slice, ValueId) {
+    pub(crate) const fn of(self, pair: &Pair) -> (Slice, ValueId) {
         match self {
             Self::Name => (pair.name, ValueId(pair.id)),
             Self::Value => (pair.value, ValueId(pair.id + 1)),
@@ -38,7 +38,7 @@ impl Part {
 }
 
 /// The collections that a variable reads, and which half of their members.
-pub(super) const fn lists(variable: Variable) -> Option<(&'static [List], Part)> {
+pub(crate) const fn lists(variable: Variable) -> Option<(&'static [List], Part)> {
     Some(match variable {
         Variable::Args => (&[List::ArgsGet, List::ArgsPost], Part::Value),
         Variable::ArgsNames => (&[List::ArgsGet, List::ArgsPost], Part::Name),
@@ -99,12 +99,25 @@ pub(super) fn selects(select: &Select, name: &[u8]) -> bool {
         Select::All => true,
         Select::Key(key) => name.eq_ignore_ascii_case(key),
         Select::Pattern(pattern) => pattern.is_match(name),
+        Select::Prefix(prefix) => {
+            name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+        }
         Select::XmlText => name == b"/*",
         Select::XmlAttributes => name == b"//@*",
         Select::XPath(expression) => name == &**expression,
         // A slot is resolved before names are compared.
         Select::Slot(_) => false,
     }
+}
+
+/// Whether a target takes the member of that name.
+pub(super) fn takes(target: &Target, name: &[u8]) -> bool {
+    let selected = match (lists(target.variable), &target.select) {
+        // Of a scalar there is one value.
+        (None, _) | (_, Select::All) => true,
+        (Some(_), select) => selects(select, name),
+    };
+    selected && !target.except.iter().any(|except| selects(except, name))
 }
 
 impl Transaction {
@@ -143,10 +156,7 @@ impl Transaction {
     fn collect_lists(&mut self, target: &Target, lists: &[List], part: Part) {
         let (store, values) = (&self.store, &mut self.scratch.values);
         for pair in lists.iter().flat_map(|&list| store.list(list)) {
-            let name = store.bytes(pair.name);
-            let taken = selects(&target.select, name)
-                && !target.except.iter().any(|except| selects(except, name));
-            if taken {
+            if takes(target, store.bytes(pair.name)) {
                 let (value, id) = part.of(pair);
                 let variable = target.variable;
                 values.push(ValueRef {

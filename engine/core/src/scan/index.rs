@@ -1,0 +1,220 @@
+//! The texts of all rules as one automaton, and which rules each of them names.
+
+use std::collections::{BTreeMap, HashMap};
+
+use aho_corasick::{
+    Anchored, MatchKind,
+    automaton::{Automaton as _, StateID},
+    dfa::DFA,
+};
+
+use crate::id::RuleIndex;
+
+/// Tells which rules may match a value, by the texts they need.
+///
+/// A table of transitions, made from the automaton that `aho_corasick` builds: its own is as fast for each
+/// byte but asks more of each state, and what it finds are texts and not rules.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    /// The column of each byte. Bytes that are in no text share one, as do the cases of a letter.
+    columns: Vec<u8>,
+    /// By state and column, where a row begins; the first row is where a value begins.
+    next: Vec<u32>,
+    /// Rows from here on are of states in which texts end.
+    named_from: u32,
+    width: u32,
+    /// For each of those states, the range of `named` that it has.
+    ends: Vec<(u32, u32)>,
+    /// Words of the set of rules, and which bits of them are named.
+    named: Vec<(u32, u64)>,
+}
+
+/// Collects the texts of rules.
+#[derive(Debug, Default)]
+pub(crate) struct IndexBuilder {
+    texts: BTreeMap<Vec<u8>, Vec<u16>>,
+}
+
+impl IndexBuilder {
+    /// Adds a rule that needs one of `texts`. Says whether it could.
+    pub(crate) fn add(&mut self, rule: RuleIndex, texts: &[Vec<u8>]) -> bool {
+        let Ok(rule) = u16::try_from(rule.get()) else { return false };
+        if texts.is_empty() || texts.iter().any(Vec::is_empty) {
+            return false;
+        }
+        for text in texts {
+            let postings = self.texts.entry(text.to_ascii_lowercase()).or_default();
+            if postings.last() != Some(&rule) {
+                postings.push(rule);
+            }
+        }
+        true
+    }
+
+    /// Compiles the automaton. Without one (no texts, or too many), every rule is always named.
+    pub(crate) fn build(self) -> Index {
+        self.table().unwrap_or_default()
+    }
+
+    fn table(self) -> Option<Index> {
+        if self.texts.is_empty() {
+            return None;
+        }
+        let automaton = DFA::builder()
+            .match_kind(MatchKind::Standard)
+            .prefilter(false)
+            .build(self.texts.keys())
+            .ok()?;
+        let (columns, bytes) = self.columns();
+        let states = States::of(&automaton, &bytes)?;
+        let width = u32::try_from(bytes.len()).ok()?;
+        let row = |id: StateID| states.places.get(&id)?.checked_mul(width);
+        let mut index = Index {
+            columns,
+            next: Vec::with_capacity(states.order.len() * bytes.len()),
+            named_from: states.plain.checked_mul(width)?,
+            width,
+            ends: Vec::new(),
+            named: Vec::new(),
+        };
+        let postings: Vec<&[u16]> = self.texts.values().map(Vec::as_slice).collect();
+        for &state in &states.order {
+            for &byte in &bytes {
+                index.next.push(row(automaton.next_state(Anchored::No, state, byte))?);
+            }
+            if automaton.is_match(state) {
+                index.add_end(&automaton, state, &postings)?;
+            }
+        }
+        Some(index)
+    }
+
+    /// The column of each byte, and a byte of each column.
+    fn columns(&self) -> (Vec<u8>, Vec<u8>) {
+        let in_texts = |byte: u8| self.texts.keys().any(|text| text.contains(&byte));
+        let mut columns = vec![0; 256];
+        let absent = (0..=u8::MAX).find(|&byte| !byte.is_ascii_uppercase() && !in_texts(byte));
+        let mut bytes = Vec::from_iter(absent);
+        for byte in (0..=u8::MAX).filter(|&byte| in_texts(byte)) {
+            let column = u8::try_from(bytes.len()).unwrap_or_default();
+            bytes.push(byte);
+            for case in [byte, byte.to_ascii_uppercase()] {
+                if let Some(place) = columns.get_mut(usize::from(case)) {
+                    *place = column;
+                }
+            }
+        }
+        (columns, bytes)
+    }
+}
+
+/// The states of an automaton in an order in which those where texts end are last.
+struct States {
+    order: Vec<StateID>,
+    places: HashMap<StateID, u32>,
+    /// How many there are where none ends. The first of them is where a value begins.
+    plain: u32,
+}
+
+impl States {
+    fn of(automaton: &DFA, bytes: &[u8]) -> Option<Self> {
+        let start = automaton.start_state(Anchored::No).ok()?;
+        let mut order = vec![start];
+        let mut places = HashMap::from([(start, 0)]);
+        let mut seen = 0;
+        while let Some(&state) = order.get(seen) {
+            seen += 1;
+            for &byte in bytes {
+                let next = automaton.next_state(Anchored::No, state, byte);
+                places.entry(next).or_insert_with(|| {
+                    order.push(next);
+                    0
+                });
+            }
+        }
+        // No text is empty, so none ends in the first state. The sort is stable.
+        order.sort_by_key(|&state| automaton.is_match(state));
+        for (place, state) in order.iter().enumerate() {
+            places.insert(*state, u32::try_from(place).ok()?);
+        }
+        let plain = order.partition_point(|&state| !automaton.is_match(state));
+        Some(Self { order, places, plain: u32::try_from(plain).ok()? })
+    }
+}
+
+impl Index {
+    /// Notes which rules are named by the texts that end in a state.
+    fn add_end(&mut self, automaton: &DFA, state: StateID, postings: &[&[u16]]) -> Option<()> {
+        let mut words: BTreeMap<u32, u64> = BTreeMap::new();
+        for text in 0..automaton.match_len(state) {
+            for &rule in *postings.get(automaton.match_pattern(state, text).as_usize())? {
+                *words.entry(u32::from(rule / 64)).or_default() |= 1 << (rule % 64);
+            }
+        }
+        let first = u32::try_from(self.named.len()).ok()?;
+        self.named.extend(words);
+        self.ends.push((first, u32::try_from(self.named.len()).ok()?));
+        Some(())
+    }
+
+    /// Adds to `set`, bits over rules, those that may match in `value`. Says whether there are any.
+    pub(crate) fn scan(&self, value: &[u8], set: &mut [u64]) -> bool {
+        let Some(columns) = self.columns.first_chunk::<256>() else {
+            set.fill(u64::MAX);
+            return true;
+        };
+        let mut named = false;
+        let mut row = 0;
+        for &byte in value {
+            let cell = row as usize + usize::from(columns[usize::from(byte)]);
+            row = self.next.get(cell).copied().unwrap_or_default();
+            if row >= self.named_from {
+                self.name((row - self.named_from) / self.width, set);
+                named = true;
+            }
+        }
+        named
+    }
+
+    fn name(&self, end: u32, set: &mut [u64]) {
+        let (first, last) = self.ends.get(end as usize).copied().unwrap_or_default();
+        let named = self.named.get(first as usize..last as usize).unwrap_or_default();
+        for &(word, bits) in named {
+            if let Some(place) = set.get_mut(word as usize) {
+                *place |= bits;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_names_what_may_match() {
+        let mut builder = IndexBuilder::default();
+        assert!(builder.add(RuleIndex(3), &[b"Union".to_vec(), b"select".to_vec()]));
+        assert!(builder.add(RuleIndex(70), &[b"<script".to_vec()]));
+        assert!(builder.add(RuleIndex(71), &[b"nio".to_vec(), b"\xE4".to_vec()]));
+        assert!(!builder.add(RuleIndex(1 << 16), &[b"a".to_vec()]), "too many rules");
+        assert!(!builder.add(RuleIndex(4), &[]) && !builder.add(RuleIndex(4), &[Vec::new()]));
+        let index = builder.build();
+        for (value, expected) in [
+            (&b"a UNION b"[..], [1 << 3, 1 << 7]),
+            (b"<SCRIPT", [0, 1 << 6]),
+            (b"<<script\0selecT", [1 << 3, 1 << 6]),
+            (b"uni\xE4", [0, 1 << 7]),
+            (b"unio", [0, 1 << 7]),
+            (b"selec\xC4 \xC3\xA4", [0, 0]),
+            (b"", [0, 0]),
+        ] {
+            let mut set = [0; 2];
+            let named = index.scan(value, &mut set);
+            assert_eq!((set, named), (expected, expected != [0, 0]), "{value:?}");
+        }
+        let mut set = [0; 2];
+        assert!(IndexBuilder::default().build().scan(b"", &mut set));
+        assert_eq!(set, [u64::MAX; 2], "what was not computed is unsure");
+    }
+}
