@@ -2,6 +2,8 @@
 //!
 //! `bench/README.md` says how to use it, `bench/METHODOLOGY.md` what is measured and how.
 
+mod callgrind;
+mod counts;
 mod engine;
 mod prepare;
 mod report;
@@ -17,10 +19,13 @@ use engine::{Built, Engine};
 use prepare::Set;
 use report::Report;
 
-/// `cargo xtask bench …`: `engine`, or a file of requests.
+pub(crate) use counts::compare as compare_counts;
+
+/// `cargo xtask bench …`: `engine`, `counts`, or a file of requests.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     match arguments.split_first() {
         Some((word, rest)) if word == "engine" => run(&Options::parse(rest)?),
+        Some((word, rest)) if word == "counts" => counts::command(rest),
         _ => ftw::bench(arguments),
     }
 }

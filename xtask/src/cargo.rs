@@ -77,6 +77,11 @@ pub(crate) struct Artifacts {
 pub(crate) fn build(arguments: &[&str]) -> Outcome<Artifacts> {
     let mut command = cargo(["build", "--message-format=json-render-diagnostics"]);
     command.args(arguments).stderr(Stdio::inherit()).stdout(Stdio::piped());
+    if arguments.contains(&"--release") {
+        // Built incrementally, programs are cut into more pieces and run slower: what is measured
+        // must not depend on how the caller likes to build.
+        command.env("CARGO_INCREMENTAL", "0");
+    }
     let child = command.spawn().map_err(|error| cannot_start(&command, &error))?;
     let output = child.wait_with_output().map_err(|error| cannot_start(&command, &error))?;
     if !output.status.success() {

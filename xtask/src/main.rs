@@ -43,7 +43,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "test",
         options: "",
-        about: "everything that must be green: fetch, fmt, lint, tidy, wasm, build, tests",
+        about: "everything that must be green: fetch, fmt, lint, tidy, wasm, build, tests, counts",
         run: suite::test,
     },
     Command {
@@ -90,8 +90,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        options: "engine [OPTIONS] | -- FILE",
-        about: "CPU time per request: beside the peers (bench/README.md), or of a file of requests",
+        options: "engine [OPTIONS] | counts | -- FILE",
+        about: "cost per request: beside the peers, against counts on file (bench/README.md), of a file",
         run: bench::command,
     },
     Command { name: "help", options: "", about: "this table", run: help },

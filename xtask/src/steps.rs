@@ -8,6 +8,7 @@ use crate::failure::{Failure, Outcome};
 #[derive(Default)]
 pub(crate) struct Steps {
     done: Vec<(&'static str, Duration)>,
+    remarks: Vec<String>,
 }
 
 impl Steps {
@@ -27,9 +28,15 @@ impl Steps {
         })
     }
 
+    /// Has a remark printed at the very end: of what was left out, nobody would learn in between.
+    pub(crate) fn remark(&mut self, remark: Option<String>) {
+        self.remarks.extend(remark);
+    }
+
     /// Prints the table of a sequence that went well.
     pub(crate) fn finish(&self, command: &str) {
         println!("{}\n{command}: all {} steps ok", self.table(), self.done.len());
+        self.remarks.iter().for_each(|remark| println!("{remark}"));
     }
 
     fn table(&self) -> String {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::bench;
 use crate::cargo::{self, Artifacts, cargo, find_on_path};
 use crate::failure::{self, Failure, Outcome};
 use crate::fetch::{self, Fetched};
@@ -81,7 +82,10 @@ fn test_steps(steps: &mut Steps) -> Outcome<()> {
     steps.run("test", || {
         let mut test = cargo(["test", "--workspace", "--no-fail-fast"]);
         cargo::run(test.envs(settings(&fetched, Some(wasm), &artifacts)))
-    })
+    })?;
+    let remark = steps.run("counts", || bench::compare_counts(&fetched))?;
+    steps.remark(remark);
+    Ok(())
 }
 
 /// How the end-to-end tests, `up` and `ftw --envoy` learn where things are. What has not been built has

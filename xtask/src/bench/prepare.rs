@@ -36,8 +36,8 @@ pub(super) struct Request {
     pub(super) expect_rule: Option<u64>,
 }
 
-/// Has the workload written, and selects what is to be measured.
-pub(super) fn sets(folder: &Path, short: bool, only: Option<&str>) -> Outcome<Vec<Set>> {
+/// Has the workload written, and returns the folder of its files.
+pub(super) fn workload(folder: &Path) -> Outcome<PathBuf> {
     let workload = folder.join("workload");
     let artifacts = cargo::build(&["--quiet", "-p", "glacis-bench-workload"])?;
     let Some(program) = artifacts.binaries.get("glacis-bench-workload") else {
@@ -45,6 +45,12 @@ pub(super) fn sets(folder: &Path, short: bool, only: Option<&str>) -> Outcome<Ve
     };
     let definitions = cargo::root().join(DEFINITIONS);
     cargo::run(Command::new(program).arg(definitions).arg(&workload))?;
+    Ok(workload)
+}
+
+/// Has the workload written, and selects what is to be measured.
+pub(super) fn sets(folder: &Path, short: bool, only: Option<&str>) -> Outcome<Vec<Set>> {
+    let workload = workload(folder)?;
 
     let selected = folder.join("selected");
     fs::create_dir_all(&selected).map_err(failure::io("create", &selected))?;
@@ -119,7 +125,8 @@ fn select(
     Ok((text, requests))
 }
 
-fn request(line: &str) -> Outcome<(String, Request)> {
+/// The id of the request in that line, and what the report has to know of it.
+pub(super) fn request(line: &str) -> Outcome<(String, Request)> {
     let value: Value = serde_json::from_str(line)
         .map_err(|error| Failure::new(format!("a line of the workload is not JSON: {error}")))?;
     let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();

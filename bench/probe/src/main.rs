@@ -1,0 +1,70 @@
+//! The engine alone, for tools that measure a process from outside.
+//!
+//! `glacis-bench-probe counts RULES.conf REQUESTS.jsonl` warms one transaction up with all requests
+//! and takes it through each of them once more, in [`counted`]. Run under callgrind, which is told to
+//! count within that function and to write its counts down whenever it is left, this gives the
+//! instructions of each request. Nothing here reads a clock, which would not be the same twice.
+//!
+//! `cargo xtask bench counts` runs it and compares.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
+
+mod request;
+
+use std::{error::Error, fs, process::ExitCode, sync::Arc};
+
+use glacis_engine::{Input, Limits, Program, Transaction};
+use glacis_rules::FileSource;
+use request::Request;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Passes over all requests before the one that counts. What the engine builds while it runs, it
+/// builds within bounds for each transaction, so that one pass does not build it all.
+const WARM_UP_PASSES: usize = 8;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["counts", rules, requests] => counts(rules, requests),
+        _ => Err("usage: glacis-bench-probe counts RULES.conf REQUESTS.jsonl".into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn counts(rules: &str, requests: &str) -> Outcome<()> {
+    let requests = self::requests(requests)?;
+    let mut transaction = Transaction::new(program(rules)?);
+    for _ in 0..WARM_UP_PASSES {
+        for request in &requests {
+            request.inspect(&mut transaction);
+        }
+    }
+    for request in &requests {
+        counted(request, &mut transaction);
+        println!("{}", request.answer(&transaction));
+    }
+    Ok(())
+}
+
+/// Callgrind finds this function by its name.
+#[inline(never)]
+fn counted(request: &Request, transaction: &mut Transaction) {
+    request.inspect(transaction);
+}
+
+fn program(rules: &str) -> Outcome<Arc<Program>> {
+    let inputs = [Input::File(rules.to_owned())];
+    Ok(Arc::new(Program::build(&inputs, &FileSource::new(), Limits::default())?))
+}
+
+fn requests(path: &str) -> Outcome<Vec<Request>> {
+    let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    Ok(text.lines().map(Request::parse).collect::<Result<_, _>>()?)
+}
