@@ -91,11 +91,6 @@ fn parse_macro(
 }
 
 impl Expression {
-    /// `%{VARIABLE}`.
-    pub(crate) fn scalar(variable: Variable) -> Self {
-        Self { segments: Box::new([Segment::Scalar(variable)]) }
-    }
-
     /// `%{COLLECTION.key}`.
     pub(crate) fn member(variable: Variable, key: &str) -> Self {
         Self { segments: Box::new([Segment::Member(variable, key.as_bytes().into())]) }

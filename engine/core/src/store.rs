@@ -33,6 +33,12 @@ impl Slice {
     pub(crate) const fn len(self) -> usize {
         (self.end - self.start) as usize
     }
+
+    /// The first `bytes` of it, or all if it is no longer.
+    pub(crate) fn prefix(self, bytes: usize) -> Self {
+        let bytes = u32::try_from(bytes.min(self.len())).unwrap_or(u32::MAX);
+        Self { end: self.start.saturating_add(bytes), ..self }
+    }
 }
 
 /// Names a value that stays the same for the whole transaction, to find its transformed forms again.
@@ -173,9 +179,14 @@ impl Store {
 
     /// The value of the first member of that name, whatever its case.
     pub(crate) fn find(&self, list: List, name: &[u8]) -> Option<&[u8]> {
+        self.find_slice(list, name).map(|slice| self.bytes(slice))
+    }
+
+    /// Where that value lies.
+    pub(crate) fn find_slice(&self, list: List, name: &[u8]) -> Option<Slice> {
         let mut pairs = self.list(list).iter();
         let pair = pairs.find(|pair| self.bytes(pair.name).eq_ignore_ascii_case(name))?;
-        Some(self.bytes(pair.value))
+        Some(pair.value)
     }
 }
 

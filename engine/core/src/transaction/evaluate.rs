@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{Allowed, Transaction, UNKNOWN, tx::TxCollection, values::ValueRef};
+use super::{Allowed, Transaction, UNKNOWN, request::decimal, tx::TxCollection, values::ValueRef};
 use crate::{
     audit::AuditPart,
     expand::Expression,
@@ -477,7 +477,10 @@ impl Transaction {
         self.expand(program, expression, out);
         let sum = current.saturating_add(leading_integer(out).saturating_mul(sign));
         out.clear();
-        out.extend_from_slice(sum.to_string().as_bytes());
+        if sum < 0 {
+            out.push(b'-');
+        }
+        out.extend_from_slice(decimal(sum.unsigned_abs(), &mut [0; 20]));
     }
 
     fn control(&mut self, index: RuleIndex, at: usize, ctl: &Ctl) {

@@ -11,8 +11,18 @@ use crate::{
 impl Transaction {
     /// Appends the expansion of `expression` to `out`, up to the limit.
     pub(super) fn expand(&mut self, program: &Program, expression: &Expression, out: &mut Vec<u8>) {
+        self.expand_segments(program, expression.segments(), out);
+    }
+
+    /// Appends what the segments, taken together, stand for.
+    pub(super) fn expand_segments(
+        &mut self,
+        program: &Program,
+        segments: &[Segment],
+        out: &mut Vec<u8>,
+    ) {
         let max = out.len() + program.limits.expansion_bytes_max;
-        for segment in expression.segments() {
+        for segment in segments {
             match segment {
                 Segment::Literal(text) => out.extend_from_slice(text),
                 Segment::Tx(slot) => out.extend_from_slice(self.tx.slot(*slot).unwrap_or_default()),

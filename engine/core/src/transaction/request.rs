@@ -1,6 +1,7 @@
 //! From what the host gives to the values of variables.
 
-use core::time::Duration;
+use core::{fmt, mem, time::Duration};
+use std::io::Write as _;
 
 use super::{Start, Transaction};
 use crate::{
@@ -45,14 +46,24 @@ impl Transaction {
         self.set_bytes(variable, if flag { b"1" } else { b"0" });
     }
 
+    /// Sets what has to be written first; nothing is allocated for it.
+    fn set_text(&mut self, variable: Variable, text: fmt::Arguments<'_>) {
+        let mut buffer = mem::take(&mut self.scratch.expansion);
+        buffer.clear();
+        // Writing to a vector does not fail.
+        let _ = buffer.write_fmt(text);
+        self.set_bytes(variable, &buffer);
+        self.scratch.expansion = buffer;
+    }
+
     pub(super) fn set_start(&mut self, start: &Start<'_>) {
         self.set_bytes(Variable::UniqueId, start.unique_id.as_bytes());
-        let client = start.client.address.to_canonical().to_string();
-        self.set_bytes(Variable::RemoteAddr, client.as_bytes());
+        let client = start.client.address.to_canonical();
+        self.set_text(Variable::RemoteAddr, format_args!("{client}"));
         self.set(Variable::RemoteHost, self.scalar(Variable::RemoteAddr));
         self.set_number(Variable::RemotePort, u64::from(start.client.port));
-        let server = start.server.address.to_canonical().to_string();
-        self.set_bytes(Variable::ServerAddr, server.as_bytes());
+        let server = start.server.address.to_canonical();
+        self.set_text(Variable::ServerAddr, format_args!("{server}"));
         self.set_number(Variable::ServerPort, u64::from(start.server.port));
         self.set_time(start.time.as_secs());
     }
@@ -67,8 +78,8 @@ impl Transaction {
         self.set_number(Variable::TimeMon, clock.month);
         self.set_number(Variable::TimeYear, clock.year);
         self.set_number(Variable::TimeWday, clock.weekday);
-        let time = format!("{:02}:{:02}:{:02}", clock.hour, clock.minute, clock.second);
-        self.set_bytes(Variable::Time, time.as_bytes());
+        let Clock { hour, minute, second, .. } = clock;
+        self.set_text(Variable::Time, format_args!("{hour:02}:{minute:02}:{second:02}"));
     }
 
     pub(super) fn set_duration(&mut self, duration: Duration) {
@@ -123,7 +134,7 @@ impl Transaction {
         if !path.contains(&b'%') {
             return as_sent;
         }
-        let mut decoded = core::mem::take(&mut self.scratch.expansion);
+        let mut decoded = mem::take(&mut self.scratch.expansion);
         decoded.clear();
         urlencoded::percent_decode(path, &mut decoded);
         let slice = self.store.push(&decoded);
@@ -186,13 +197,13 @@ impl Transaction {
                 self.add_cookies(header.value);
             }
         }
-        if let Some(host) = self.store.find(List::RequestHeaders, b"host") {
-            let name = host_name(host).to_vec();
-            self.set_bytes(Variable::ServerName, &name);
+        if let Some(host) = self.store.find_slice(List::RequestHeaders, b"host") {
+            let bytes = host_name(self.store.bytes(host)).len();
+            self.set(Variable::ServerName, host.prefix(bytes));
         }
-        if let Some(value) = self.store.find(List::RequestHeaders, b"authorization") {
-            let scheme = value.split(|&byte| byte == b' ').next().unwrap_or_default().to_vec();
-            self.set_bytes(Variable::AuthType, &scheme);
+        if let Some(value) = self.store.find_slice(List::RequestHeaders, b"authorization") {
+            let scheme = self.store.bytes(value).iter().take_while(|&&byte| byte != b' ').count();
+            self.set(Variable::AuthType, value.prefix(scheme));
         }
         let content_type = self.store.find(List::RequestHeaders, b"content-type");
         self.control.processor = content_type.and_then(body::from_content_type);
@@ -216,14 +227,29 @@ impl Transaction {
     }
 
     fn add_cookies(&mut self, header: Slice) {
-        let line = self.store.bytes(header).to_vec();
+        let line = self.copied(header);
         for (name, value) in cookie::pairs(&line) {
             if self.store.list(List::Cookies).len() >= self.program.limits.cookies_max {
                 self.flags.cookies_dropped = true;
-                return;
+                break;
             }
             self.store.add_pair(List::Cookies, name, value);
         }
+        self.give_back(line);
+    }
+
+    /// A copy of what is read while the store is written to, in a buffer to be [given back](Self::give_back).
+    fn copied(&mut self, slice: Slice) -> Vec<u8> {
+        let mut copy = mem::take(&mut self.scratch.name);
+        copy.clear();
+        copy.extend_from_slice(self.store.bytes(slice));
+        copy
+    }
+
+    fn give_back(&mut self, mut copy: Vec<u8>) {
+        copy.clear();
+        copy.shrink_to(body::BodyScratch::RETAINED_BYTES_MAX);
+        self.scratch.name = copy;
     }
 
     fn set_arguments_size(&mut self) {
@@ -287,10 +313,10 @@ impl Transaction {
     }
 
     fn undo_coding(&mut self, coding: Coding, bytes_max: usize) -> Result<(), EncodingError> {
-        let mut decoded = core::mem::take(&mut self.scratch.decoded);
+        let mut decoded = mem::take(&mut self.scratch.decoded);
         let result = encoding::decode(coding, &self.store.request_body, bytes_max, &mut decoded);
         if result.is_ok() || !decoded.is_empty() {
-            core::mem::swap(&mut self.store.request_body, &mut decoded);
+            mem::swap(&mut self.store.request_body, &mut decoded);
         }
         decoded.clear();
         decoded.shrink_to(body::BodyScratch::RETAINED_BYTES_MAX);
@@ -312,9 +338,9 @@ impl Transaction {
 
     fn process_body(&mut self, processor: Processor) -> Outcome {
         // The processor reads the body while what it finds is added to the same store.
-        let body = core::mem::take(&mut self.store.request_body);
-        let content_type =
-            self.store.find(List::RequestHeaders, b"content-type").unwrap_or_default().to_vec();
+        let body = mem::take(&mut self.store.request_body);
+        let content_type = self.store.find_slice(List::RequestHeaders, b"content-type");
+        let content_type = self.copied(content_type.unwrap_or(Slice::EMPTY));
         let paths = match processor {
             Processor::Xml => Paths::new(&self.program.xpaths, &mut self.store),
             _ => Paths::default(),
@@ -340,6 +366,7 @@ impl Transaction {
         );
         let files_bytes = sink.files_bytes;
         self.store.request_body = body;
+        self.give_back(content_type);
         self.set_number(Variable::FilesCombinedSize, files_bytes as u64);
         outcome
     }
@@ -404,10 +431,10 @@ impl Transaction {
     }
 
     pub(super) fn set_response_headers(&mut self) {
-        let content_type =
-            self.store.find(List::ResponseHeaders, b"content-type").unwrap_or_default();
-        let media_type = media_type(content_type).to_vec();
-        self.set_bytes(Variable::ResponseContentType, &media_type);
+        let content_type = self.store.find_slice(List::ResponseHeaders, b"content-type");
+        let content_type = self.copied(content_type.unwrap_or(Slice::EMPTY));
+        self.set_bytes(Variable::ResponseContentType, media_type(&content_type));
+        self.give_back(content_type);
     }
 
     /// Whether the response's media type is one of those inspected.

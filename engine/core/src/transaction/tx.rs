@@ -15,23 +15,24 @@ pub(super) struct TxCollection {
     slots: Vec<Member>,
     /// Slots in the order in which they were first set, to clear them and to list them.
     set: Vec<TxSlot>,
-    /// Members without a slot, their names in lower case.
+    /// Members without a slot, in lower case.
     others: Vec<(Vec<u8>, Vec<u8>)>,
-    /// How many of `others` are in use: the rest is kept for its memory.
-    used: usize,
+    /// The room of members that were, empty, for those to come.
+    spare: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Bytes of a member that a reused transaction keeps.
 const VALUE_BYTES_KEPT: usize = 4 << 10;
 
-/// Members without a slot whose memory a reused transaction keeps.
-const OTHERS_KEPT: usize = 64;
+/// Members without a slot whose room is kept, and bytes of each name and value of theirs.
+const SPARE_KEPT: usize = 256;
+const SPARE_BYTES_KEPT: usize = 256;
 
 impl TxCollection {
     pub(super) fn new(slots: usize) -> Self {
         let mut members = Vec::new();
         members.resize_with(slots, Member::default);
-        Self { slots: members, set: Vec::new(), others: Vec::new(), used: 0 }
+        Self { slots: members, ..Self::default() }
     }
 
     pub(super) fn clear(&mut self) {
@@ -42,12 +43,19 @@ impl TxCollection {
                 member.value.shrink_to(VALUE_BYTES_KEPT);
             }
         }
-        for (name, value) in self.others.iter_mut().take(self.used) {
-            name.shrink_to(VALUE_BYTES_KEPT);
-            value.shrink_to(VALUE_BYTES_KEPT);
+        while let Some(member) = self.others.pop() {
+            self.keep(member);
         }
-        self.others.truncate(OTHERS_KEPT);
-        self.used = 0;
+    }
+
+    fn keep(&mut self, (mut name, mut value): (Vec<u8>, Vec<u8>)) {
+        if self.spare.len() < SPARE_KEPT {
+            for bytes in [&mut name, &mut value] {
+                bytes.clear();
+                bytes.shrink_to(SPARE_BYTES_KEPT);
+            }
+            self.spare.push((name, value));
+        }
     }
 
     pub(super) fn slot(&self, slot: TxSlot) -> Option<&[u8]> {
@@ -73,40 +81,31 @@ impl TxCollection {
         }
     }
 
-    fn others(&self) -> &[(Vec<u8>, Vec<u8>)] {
-        self.others.get(..self.used).unwrap_or_default()
-    }
-
     pub(super) fn other(&self, name: &[u8]) -> Option<&[u8]> {
-        self.others().iter().find(|(key, _)| key == name).map(|(_, value)| value.as_slice())
+        self.others.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_slice())
     }
 
     /// Sets a member without a slot. Gives `false` when there are `members_max` already.
     pub(super) fn set_other(&mut self, name: &[u8], value: &[u8], members_max: usize) -> bool {
-        let known = self.others().iter().position(|(key, _)| key == name);
-        if known.is_none() && self.used >= members_max {
-            return false;
-        }
-        let at = known.unwrap_or(self.used);
-        if self.others.len() <= at {
-            self.others.resize_with(at + 1, Default::default);
-        }
-        self.used = self.used.max(at + 1);
-        if let Some((key, current)) = self.others.get_mut(at) {
-            key.clear();
-            key.extend_from_slice(name);
+        if let Some((_, current)) = self.others.iter_mut().find(|(key, _)| key == name) {
             current.clear();
             current.extend_from_slice(value);
+            return true;
         }
+        if self.others.len() >= members_max {
+            return false;
+        }
+        let (mut key, mut room) = self.spare.pop().unwrap_or_default();
+        key.extend_from_slice(name);
+        room.extend_from_slice(value);
+        self.others.push((key, room));
         true
     }
 
     pub(super) fn unset_other(&mut self, name: &[u8]) {
-        if let Some(at) = self.others().iter().position(|(key, _)| key == name)
-            && let Some(rest) = self.others.get_mut(at..self.used)
-        {
-            rest.rotate_left(1);
-            self.used -= 1;
+        if let Some(at) = self.others.iter().position(|(key, _)| key == name) {
+            let member = self.others.remove(at);
+            self.keep(member);
         }
     }
 
@@ -119,6 +118,6 @@ impl TxCollection {
             let name = names.get(slot.get())?;
             Some((name.as_bytes(), self.slot(slot)?))
         });
-        slots.chain(self.others().iter().map(|(name, value)| (name.as_slice(), value.as_slice())))
+        slots.chain(self.others.iter().map(|(name, value)| (name.as_slice(), value.as_slice())))
     }
 }

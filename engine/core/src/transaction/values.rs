@@ -2,6 +2,7 @@
 
 use super::{Transaction, request::decimal};
 use crate::{
+    expand::Segment,
     id::RuleIndex,
     program::{Ctl, MatchAction, Program, Select, Target},
     store::{List, Pair, Slice, ValueId},
@@ -184,8 +185,7 @@ impl Transaction {
             | Variable::Userid
             | Variable::FullRequest
             | Variable::FullRequestLength => {
-                let expression = crate::expand::Expression::scalar(variable);
-                self.expand(program, &expression, &mut dynamic);
+                self.expand_segments(program, &[Segment::Scalar(variable)], &mut dynamic);
                 (self.store.push_temporary(&dynamic), None)
             }
             _ => (self.scalar(variable), Some(ValueId(variable as u32))),
