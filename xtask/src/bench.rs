@@ -5,6 +5,7 @@
 mod callgrind;
 mod counts;
 mod engine;
+mod load;
 mod prepare;
 mod report;
 
@@ -13,21 +14,26 @@ use std::time::{Duration, Instant};
 
 use crate::cargo;
 use crate::failure::{Failure, Outcome};
-use crate::fetch;
+use crate::fetch::{self, Fetched};
 use crate::ftw;
 use engine::{Built, Engine};
 use prepare::Set;
 use report::Report;
 
-pub(crate) use counts::compare as compare_counts;
-
-/// `cargo xtask bench …`: `engine`, `counts`, or a file of requests.
+/// `cargo xtask bench …`: `engine`, `counts`, `load`, or a file of requests.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     match arguments.split_first() {
         Some((word, rest)) if word == "engine" => run(&Options::parse(rest)?),
         Some((word, rest)) if word == "counts" => counts::command(rest),
+        Some((word, rest)) if word == "load" => load::command(rest),
         _ => ftw::bench(arguments),
     }
+}
+
+/// What `cargo xtask test` compares; the text is what a person has to know although nothing failed.
+pub(crate) fn compare(fetched: &Fetched) -> Outcome<Option<String>> {
+    load::compare(fetched)?;
+    counts::compare(fetched)
 }
 
 /// Times that each engine is run on each set of requests.

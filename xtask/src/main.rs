@@ -43,7 +43,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "test",
         options: "",
-        about: "everything that must be green: fetch, fmt, lint, tidy, wasm, build, tests, counts",
+        about: "everything that must be green: fetch, fmt, lint, tidy, wasm, build, tests, costs",
         run: suite::test,
     },
     Command {
@@ -90,8 +90,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        options: "engine [OPTIONS] | counts | -- FILE",
-        about: "cost per request: beside the peers, against counts on file (bench/README.md), of a file",
+        options: "engine|counts|load | -- FILE",
+        about: "what requests and loading cost, beside the peers or what is on file (bench/README.md)",
         run: bench::command,
     },
     Command { name: "help", options: "", about: "this table", run: help },

@@ -83,7 +83,7 @@ fn test_steps(steps: &mut Steps) -> Outcome<()> {
         let mut test = cargo(["test", "--workspace", "--no-fail-fast"]);
         cargo::run(test.envs(settings(&fetched, Some(wasm), &artifacts)))
     })?;
-    let remark = steps.run("counts", || bench::compare_counts(&fetched))?;
+    let remark = steps.run("bench", || bench::compare(&fetched))?;
     steps.remark(remark);
     Ok(())
 }

@@ -3,11 +3,16 @@
 //! `glacis-bench-probe counts RULES.conf REQUESTS.jsonl` warms one transaction up with all requests
 //! and takes it through each of them once more, in [`counted`]. Run under callgrind, which is told to
 //! count within that function and to write its counts down whenever it is left, this gives the
-//! instructions of each request. Nothing here reads a clock, which would not be the same twice.
+//! instructions of each request. No clock is read, which would not be the same twice.
 //!
-//! `cargo xtask bench counts` runs it and compares.
+//! `glacis-bench-probe load RULES.conf REQUESTS.jsonl WORKERS` tells the time that loading takes and the
+//! memory of the process when so many workers have taken all requests.
+//!
+//! `cargo xtask bench counts` and `cargo xtask bench load` run it and compare.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
+mod clock;
+mod load;
 mod request;
 
 use std::{error::Error, fs, process::ExitCode, sync::Arc};
@@ -27,7 +32,10 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["counts", rules, requests] => counts(rules, requests),
-        _ => Err("usage: glacis-bench-probe counts RULES.conf REQUESTS.jsonl".into()),
+        ["load", rules, requests, workers] => load::run(rules, requests, workers),
+        _ => {
+            Err("usage: glacis-bench-probe counts|load RULES.conf REQUESTS.jsonl [WORKERS]".into())
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -59,6 +67,7 @@ fn counted(request: &Request, transaction: &mut Transaction) {
     request.inspect(transaction);
 }
 
+/// Builds the program of a file of rules.
 fn program(rules: &str) -> Outcome<Arc<Program>> {
     let inputs = [Input::File(rules.to_owned())];
     Ok(Arc::new(Program::build(&inputs, &FileSource::new(), Limits::default())?))

@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::prepare::{self, Request, Rules};
-use crate::cargo::{self, find_on_path, output};
+use crate::cargo::{find_on_path, output};
 use crate::failure::{self, Failure, Outcome};
 
 /// The function of the probe within which is counted; a dump is written whenever it is left.
@@ -38,11 +38,7 @@ impl Callgrind {
             Ok(valgrind) => valgrind,
             Err(reason) => return Ok(Err(reason)),
         };
-        let artifacts = cargo::build(&["--quiet", "--release", "-p", "glacis-bench-probe"])?;
-        let Some(probe) = artifacts.binaries.get("glacis-bench-probe").cloned() else {
-            return Err(Failure::new("glacis-bench-probe was built, but made no program"));
-        };
-        Ok(Ok(Self { valgrind, probe, folder: folder.join("callgrind") }))
+        Ok(Ok(Self { valgrind, probe: prepare::probe()?, folder: folder.join("callgrind") }))
     }
 
     /// Counts the lines, in order; a wrong verdict is a failure. `name` tells runs apart that go on at the

@@ -35,7 +35,7 @@ pub(super) fn command(arguments: &[String]) -> Outcome<()> {
 }
 
 /// Compares; the text is what a person has to know although nothing failed.
-pub(crate) fn compare(fetched: &Fetched) -> Outcome<Option<String>> {
+pub(super) fn compare(fetched: &Fetched) -> Outcome<Option<String>> {
     let rows = File::read()?.rows;
     let counts = match measure(fetched, &rows)? {
         Ok(counts) => counts,

@@ -36,6 +36,13 @@ pub(super) struct Request {
     pub(super) expect_rule: Option<u64>,
 }
 
+/// Builds the engine alone, as it is measured from outside.
+pub(super) fn probe() -> Outcome<PathBuf> {
+    let artifacts = cargo::build(&["--quiet", "--release", "-p", "glacis-bench-probe"])?;
+    let missing = || Failure::new("glacis-bench-probe was built, but made no program");
+    artifacts.binaries.get("glacis-bench-probe").cloned().ok_or_else(missing)
+}
+
 /// Has the workload written, and returns the folder of its files.
 pub(super) fn workload(folder: &Path) -> Outcome<PathBuf> {
     let workload = folder.join("workload");
