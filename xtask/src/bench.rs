@@ -5,6 +5,7 @@
 mod callgrind;
 mod counts;
 mod engine;
+mod hostile;
 mod load;
 mod prepare;
 mod report;
@@ -20,12 +21,14 @@ use engine::{Built, Engine};
 use prepare::Set;
 use report::Report;
 
-/// `cargo xtask bench …`: `engine`, `counts`, `load`, or a file of requests.
+/// `cargo xtask bench …`: `engine`, `counts`, `load`, `hostile`, or a file of requests.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
-    match arguments.split_first() {
-        Some((word, rest)) if word == "engine" => run(&Options::parse(rest)?),
-        Some((word, rest)) if word == "counts" => counts::command(rest),
-        Some((word, rest)) if word == "load" => load::command(rest),
+    let Some((word, rest)) = arguments.split_first() else { return ftw::bench(arguments) };
+    match word.as_str() {
+        "engine" => run(&Options::parse(rest)?),
+        "counts" => counts::command(rest),
+        "hostile" => hostile::command(rest),
+        "load" => load::command(rest),
         _ => ftw::bench(arguments),
     }
 }
@@ -33,6 +36,7 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
 /// What `cargo xtask test` compares; the text is what a person has to know although nothing failed.
 pub(crate) fn compare(fetched: &Fetched) -> Outcome<Option<String>> {
     load::compare(fetched)?;
+    hostile::compare(fetched)?;
     counts::compare(fetched)
 }
 

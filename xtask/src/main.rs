@@ -90,7 +90,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        options: "engine|counts|load | -- FILE",
+        options: "engine|counts|load|hostile | -- FILE",
         about: "what requests and loading cost, beside the peers or what is on file (bench/README.md)",
         run: bench::command,
     },

@@ -8,10 +8,14 @@
 //! `glacis-bench-probe load RULES.conf REQUESTS.jsonl WORKERS` tells the time that loading takes and the
 //! memory of the process when so many workers have taken all requests.
 //!
-//! `cargo xtask bench counts` and `cargo xtask bench load` run it and compare.
+//! `glacis-bench-probe hostile RULES.conf SIZES` tells what requests cost that were made to cost much, at
+//! each of the sizes; `glacis-bench-probe search RULES.conf SECONDS` looks for dearer ones.
+//!
+//! `cargo xtask bench counts`, `load` and `hostile` run it and compare.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 mod clock;
+mod hostile;
 mod load;
 mod request;
 
@@ -27,15 +31,18 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 /// builds within bounds for each transaction, so that one pass does not build it all.
 const WARM_UP_PASSES: usize = 8;
 
+const USAGE: &str = "usage: glacis-bench-probe counts RULES REQUESTS | load RULES REQUESTS WORKERS | \
+                     hostile RULES SIZES | search RULES SECONDS";
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["counts", rules, requests] => counts(rules, requests),
+        ["hostile", rules, sizes] => hostile::run(rules, sizes),
+        ["search", rules, seconds] => hostile::search(rules, seconds),
         ["load", rules, requests, workers] => load::run(rules, requests, workers),
-        _ => {
-            Err("usage: glacis-bench-probe counts|load RULES.conf REQUESTS.jsonl [WORKERS]".into())
-        }
+        _ => Err(USAGE.into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -51,6 +51,40 @@ impl Request {
         })
     }
 
+    /// A GET with these headers beside the host.
+    pub(crate) fn get(uri: &str, headers: Headers) -> Self {
+        let host = ("Host".to_owned(), "shop.example.com".to_owned());
+        Self {
+            id: String::new(),
+            method: "GET".to_owned(),
+            uri: uri.to_owned(),
+            protocol: "HTTP/1.1".to_owned(),
+            headers: [vec![host], headers].concat(),
+            body: None,
+            response: None,
+        }
+    }
+
+    /// A POST of a body.
+    pub(crate) fn post(uri: &str, content_type: &str, body: Vec<u8>) -> Self {
+        let length = body.len().to_string();
+        let headers = [("Content-Type", content_type), ("Content-Length", &length)];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Self { method: "POST".to_owned(), body: Some(body), ..Self::get(uri, headers.to_vec()) }
+    }
+
+    /// The same with more headers.
+    pub(crate) fn with_headers(mut self, headers: Headers) -> Self {
+        self.headers.extend(headers);
+        self
+    }
+
+    /// Bytes of the target, the headers and the body.
+    pub(crate) fn bytes(&self) -> usize {
+        let headers = self.headers.iter().map(|(name, value)| name.len() + value.len() + 4);
+        self.uri.len() + headers.sum::<usize>() + self.body.as_ref().map_or(0, Vec::len)
+    }
+
     /// Takes the request through all phases, as a host does. The time is a fixed one: with a clock
     /// no two runs would be the same.
     pub(crate) fn inspect(&self, transaction: &mut Transaction) {
