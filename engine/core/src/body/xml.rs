@@ -64,7 +64,10 @@ pub(super) fn parse(
     if let Err(kind) = parser.document() {
         parser.error.set(kind, parser.at);
     }
-    let error = parser.error.0;
+    let mut error = parser.error.0;
+    if let (true, Some(error)) = (is_utf16, &mut error) {
+        error.offset = utf16_len(converted.get(..error.offset).unwrap_or_default());
+    }
     scratch.converted = converted;
     error
 }
@@ -474,4 +477,14 @@ fn convert_utf16(body: &[u8], out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
     }
     true
+}
+
+/// Bytes that a text in UTF-8 takes in UTF-16.
+fn utf16_len(text: &[u8]) -> usize {
+    let units = |&byte: &u8| match byte {
+        0x80..=0xBF => 0,
+        0xF0.. => 2,
+        _ => 1,
+    };
+    2 * text.iter().map(units).sum::<usize>()
 }
