@@ -15,6 +15,7 @@ mod digest;
 mod failure;
 mod fetch;
 mod ftw;
+mod fuzz;
 mod pins;
 mod steps;
 mod suite;
@@ -93,6 +94,12 @@ const COMMANDS: &[Command] = &[
         options: "engine|counts|load|hostile | -- FILE",
         about: "what requests and loading cost, beside the peers or what is on file (bench/README.md)",
         run: bench::command,
+    },
+    Command {
+        name: "fuzz",
+        options: "[TARGET…] [--minutes N] [--crs]",
+        about: "libFuzzer on the laws in `fuzz/laws`, a minute each or N; --crs: `fast_path` on CRS",
+        run: fuzz::fuzz,
     },
     Command { name: "help", options: "", about: "this table", run: help },
 ];

@@ -47,3 +47,6 @@ pub(crate) const CRS_MODULE: &str = "github.com/corazawaf/coraza-coreruleset/v4@
 
 /// The target of the proxy-wasm filter.
 pub(crate) const WASM_TARGET: &str = "wasm32-wasip1";
+
+/// The cargo-fuzz that `cargo xtask fuzz` is tried with.
+pub(crate) const CARGO_FUZZ_VERSION: &str = "0.13.2";

@@ -32,7 +32,9 @@ pub(crate) fn build_wasm() -> Outcome<PathBuf> {
 /// `cargo xtask fmt`.
 pub(crate) fn fmt(arguments: &[String]) -> Outcome<()> {
     let (flags, _) = crate::flags(arguments, &["--check"])?;
-    cargo::run(cargo(["fmt", "--all"]).args(flags))
+    cargo::run(cargo(["fmt", "--all"]).args(&flags))?;
+    // The fuzzer's targets are a workspace of their own.
+    cargo::run(cargo(["fmt", "--manifest-path", "fuzz/Cargo.toml"]).args(flags))
 }
 
 /// `cargo xtask lint`.

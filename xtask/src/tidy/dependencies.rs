@@ -14,6 +14,7 @@ use crate::failure::{Failure, Outcome};
 const EDGES: &[(&str, &[&str])] = &[
     ("seclang", &[]),
     ("glacis-engine", &["seclang"]),
+    ("glacis-laws", &["seclang", "glacis-engine", "glacis-rules"]),
     ("glacis-rules", &["glacis-engine"]),
     ("glacis-limits", &[]),
     ("glacis-inspector", &["glacis-engine"]),

@@ -13,6 +13,7 @@ const DOCUMENTED: &[&str] = &[
     "wasm-filter/",
     "cli/src/",
     "rules/src/",
+    "fuzz/laws/",
     "xtask/src/",
 ];
 

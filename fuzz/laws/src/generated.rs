@@ -1,0 +1,229 @@
+//! Rules made from bytes, so that a changed byte is another rule and seldom a mistake:
+//!
+//! ```text
+//! === rules
+//! aa00a2 select.*from
+//! bcA0B2 union
+//! === request
+//! GET /?a=select+1+from+b HTTP/1.1
+//! ```
+//!
+//! Each rule is a line: a character each for targets, operator, two transformations, actions and phase, a
+//! space, and the operator's parameter. A character chooses by its value; an upper-case one for the
+//! actions chains the rule to the next.
+
+use std::sync::Arc;
+
+use glacis_engine::{Input, NoFiles, Program, transform};
+use seclang::{Directive, DirectiveKind, SourceId, parse};
+
+use crate::{
+    message::split,
+    transactions::{BODIES, limits},
+};
+
+const RULES: &[u8] = b"=== rules\n";
+const REQUEST: &[u8] = b"\n=== request\n";
+
+/// Rules taken from one input.
+const RULES_MAX: usize = 12;
+
+/// The first id, behind those of `bodies.conf`.
+const ID_FIRST: usize = 101;
+
+const TARGETS: &[&str] = &[
+    "ARGS",
+    "ARGS|REQUEST_HEADERS",
+    "REQUEST_HEADERS:User-Agent",
+    "ARGS:a|ARGS:/^b/|!ARGS:bc",
+    "REQUEST_COOKIES|!REQUEST_COOKIES:/^_/|REQUEST_COOKIES_NAMES|ARGS_NAMES|ARGS|XML:/*",
+    "REQUEST_URI|REQUEST_URI_RAW",
+    "REQUEST_BODY|FULL_REQUEST",
+    "&ARGS",
+    "TX:/./",
+    "TX:a|ARGS",
+    "MATCHED_VARS|MATCHED_VAR_NAME",
+    "REQUEST_FILENAME|REQUEST_BASENAME|QUERY_STRING",
+    "REQUEST_LINE|REQUEST_PROTOCOL|REQUEST_METHOD",
+    "RESPONSE_BODY",
+    "RESPONSE_HEADERS|RESPONSE_STATUS",
+    "FILES|FILES_NAMES|MULTIPART_PART_HEADERS|FILES_TMP_CONTENT",
+    "IP:a|GLOBAL:a|SESSION",
+    "ARGS_COMBINED_SIZE|REQUEST_BODY_LENGTH",
+    "ARGS_GET|ARGS_POST:a",
+    "REQUEST_HEADERS|!REQUEST_HEADERS:Cookie|!REQUEST_HEADERS:/^X-/",
+    "&TX:a|&REQUEST_HEADERS:Host",
+    "REQUEST_HEADERS_NAMES|ARGS_GET_NAMES|ARGS_POST_NAMES",
+    "REQBODY_ERROR|REQBODY_ERROR_MSG|MULTIPART_STRICT_ERROR|URLENCODED_ERROR",
+    "XML://@*|XML:/*|XML:/a/b",
+];
+
+const OPERATORS: &[&str] = &[
+    "@rx",
+    "@rx",
+    "@rx",
+    "!@rx",
+    "@pm",
+    "!@pm",
+    "@contains",
+    "!@contains",
+    "@streq",
+    "@beginsWith",
+    "@endsWith",
+    "@within",
+    "!@within",
+    "@containsWord",
+    "@eq",
+    "!@ge",
+    "@lt",
+    "@rxGlobal",
+    "@detectSQLi",
+    "@detectXSS",
+    "@validateByteRange",
+    "@strmatch",
+    "@verifyCC",
+    "@unconditionalMatch",
+];
+
+/// What a rule of a chain may do, and its starter besides.
+const ACTIONS: &[&str] = &[
+    "capture",
+    "multiMatch",
+    "capture,multiMatch,setvar:tx.%{TX.0}=%{MATCHED_VAR}",
+    "setvar:tx.a=%{MATCHED_VAR}",
+    "setvar:tx.s=+1",
+    "setvar:!tx.a",
+    "setvar:global.a=%{MATCHED_VAR_NAME},setvar:ip.a=+2",
+    "ctl:ruleRemoveTargetById=102;ARGS:a",
+    "ctl:ruleRemoveById=103-104",
+    "ctl:ruleRemoveTargetByTag=t;REQUEST_HEADERS",
+    "sanitiseMatched",
+];
+
+/// What only a starter may do.
+const STARTER_ACTIONS: &[&str] = &[
+    "pass,log",
+    "pass,log,logdata:'%{TX.0} %{MATCHED_VAR}',tag:t",
+    "pass,nolog",
+    "pass,log,skip:1",
+    "pass,log,skipAfter:END",
+    "deny,log",
+    "allow:phase,log",
+];
+
+/// The rules and the request of an input that has rules.
+pub(crate) fn parts(input: &[u8]) -> Option<(&[u8], &[u8])> {
+    input.strip_prefix(RULES).map(|rest| split(rest, REQUEST))
+}
+
+/// The program of these rules, with its fast path and without; those that do not compile are left out.
+pub(crate) fn programs(rules: &[u8]) -> [Arc<Program>; 2] {
+    let mut chains = chains(rules);
+    if build(&chains).is_none() {
+        chains.retain(|chain| build(std::slice::from_ref(chain)).is_some());
+    }
+    let program = || build(&chains).expect("each of them compiles");
+    [program(), program().without_gates()].map(Arc::new)
+}
+
+fn build(chains: &[String]) -> Option<Program> {
+    let text = ["SecRuleEngine On\n", BODIES, &chains.concat(), "SecMarker END\n"].concat();
+    let input = Input::Text { name: "generated.conf".to_owned(), text };
+    Program::build(&[input], &NoFiles, limits()).ok()
+}
+
+/// The text of each rule with the rules that are chained to it.
+fn chains(rules: &[u8]) -> Vec<String> {
+    let mut chains: Vec<String> = Vec::new();
+    let mut is_link = false;
+    for (index, line) in rules.split(|&byte| byte == b'\n').take(RULES_MAX).enumerate() {
+        let Some((choices, parameter)) = line.split_first_chunk::<6>() else { continue };
+        let is_chained = choices[4].is_ascii_uppercase();
+        let id = (!is_link).then_some(ID_FIRST + index);
+        let parameter = parameter.strip_prefix(b" ").unwrap_or(parameter);
+        let parameter = String::from_utf8_lossy(parameter);
+        let Some(rule) = with_parameter(&template(choices, id, is_chained), &parameter) else {
+            continue;
+        };
+        match chains.last_mut() {
+            Some(chain) if is_link => chain.push_str(&rule),
+            _ => chains.push(rule),
+        }
+        is_link = is_chained;
+    }
+    chains
+}
+
+fn template(choices: &[u8; 6], id: Option<usize>, is_chained: bool) -> String {
+    let &[target, operator, first, second, action, phase] = choices;
+    let mut actions = pick(ACTIONS, action).to_owned();
+    if let Some(id) = id {
+        let starter = pick(STARTER_ACTIONS, action);
+        actions += &format!(",id:{id},phase:{},{starter}", 1 + phase % 5);
+    }
+    if is_chained {
+        actions += ",chain";
+    }
+    for transformation in [first, second] {
+        // A digit is none.
+        if !transformation.is_ascii_digit() {
+            let (name, _) = transform::TABLE[usize::from(transformation) % transform::TABLE.len()];
+            actions += &format!(",t:{name}");
+        }
+    }
+    let (target, operator) = (pick(TARGETS, target), pick(OPERATORS, operator));
+    format!("SecRule {target} \"{operator} x\" \"{actions}\"")
+}
+
+fn pick<'t>(list: &[&'t str], choice: u8) -> &'t str {
+    list[usize::from(choice) % list.len()]
+}
+
+/// A line with a rule, as SecLang writes it with another parameter of its operator; `None` if it cannot.
+pub(crate) fn with_parameter(rule: &str, parameter: &str) -> Option<String> {
+    let mut directive = parse(SourceId(0), rule).directives.pop()?;
+    argument(&mut directive)?.replace_range(.., parameter);
+    let line = directive.to_string();
+    let again = parse(SourceId(0), &line).directives.first_mut().and_then(argument).cloned();
+    (again.as_deref() == Some(parameter)).then(|| format!("{line}\n"))
+}
+
+fn argument(directive: &mut Directive) -> Option<&mut String> {
+    match &mut directive.kind {
+        DirectiveKind::Rule(rule) => Some(&mut rule.operator.argument.text),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each choice makes a rule that compiles with a parameter made for it.
+    #[test]
+    fn every_choice_is_a_rule() {
+        for choice in 0..=u8::MAX {
+            let parameter = match pick(OPERATORS, choice) {
+                "@validateByteRange" => "32-126",
+                _ => "1",
+            };
+            for choices in [[choice; 6], [choice, choice, b'0', b'0', b'a', choice]] {
+                let template = template(&choices, Some(ID_FIRST), false);
+                let rule = with_parameter(&template, parameter).expect("it is SecLang");
+                assert!(build(std::slice::from_ref(&rule)).is_some(), "{rule}");
+            }
+        }
+    }
+
+    #[test]
+    fn rules_are_chained_and_bad_ones_left_out() {
+        let (rules, request) =
+            parts(b"=== rules\naa00a2 (\naa00B2 b\nac00a2 \"c\\\nx\n=== request\nGET").unwrap();
+        assert_eq!(request, b"GET");
+        let chains = chains(rules);
+        assert_eq!(chains.len(), 2, "{chains:?}");
+        assert_eq!(chains[1].matches("SecRule").count(), 2, "{chains:?}");
+        assert!(build(&chains).is_none());
+        let _ = programs(rules);
+    }
+}

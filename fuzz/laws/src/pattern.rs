@@ -1,0 +1,68 @@
+//! A law of patterns. The input is a pattern up to a line end, and a value behind it.
+
+use std::sync::Arc;
+
+use glacis_engine::{Input, Limits, NoFiles, Program, Transaction};
+
+use crate::{
+    generated::with_parameter,
+    message::{split, start},
+};
+
+/// Steps of back-tracking: few, since an input shall take milliseconds.
+const STEPS_MAX: usize = 20_000;
+
+/// The rules that are given the pattern. A match of the first says what was found; it alone has a gate.
+/// The second shows the same automaton without one, and the third has the pattern matched by
+/// back-tracking.
+const RULES: &str =
+    "SecRule REQUEST_HEADERS:X \"@rx x\" \"id:1,phase:1,pass,capture,logdata:'%{TX.0}'\"
+SecRule REQUEST_HEADERS:X \"!@rx x\" \"id:2,phase:1,pass\"
+SecRule REQUEST_HEADERS:X \"@rx x\" \"id:3,phase:1,pass,capture,logdata:'%{TX.0}'\"
+";
+
+/// Any text is a pattern or refused; what an automaton finds, and what the fast path lets it find, is
+/// what back-tracking finds, as far as that comes to an end.
+pub fn pattern(input: &[u8]) {
+    let (pattern, value) = split(input, b"\n");
+    let pattern = String::from_utf8_lossy(pattern);
+    // An empty look-ahead changes nothing but who matches.
+    let backtracking = format!("(?=){pattern}");
+    if let Some(program) = program(&[&pattern, &pattern, &backtracking]) {
+        let (found, gave_up) = find(program, value);
+        let [automaton, ungated, steps] = found;
+        if !gave_up {
+            assert_ne!(automaton.is_some(), ungated.is_some(), "without a gate, and with it");
+            assert_eq!(automaton, steps, "by an automaton, and by back-tracking");
+        }
+    } else if let Some(program) = program(&[&pattern, &pattern]) {
+        let ([automaton, ungated, _], gave_up) = find(program, value);
+        assert!(gave_up || automaton.is_some() != ungated.is_some(), "without a gate, and with it");
+    }
+}
+
+/// `None` if a pattern is refused, or cannot be written in SecLang.
+fn program(patterns: &[&str]) -> Option<Program> {
+    let mut text = String::from("SecRuleEngine On\nSecDefaultAction \"phase:1,log,pass\"\n");
+    for (rule, pattern) in RULES.lines().zip(patterns) {
+        text += &with_parameter(rule, pattern)?;
+    }
+    let input = Input::Text { name: "pattern".to_owned(), text };
+    let limits = Limits { backtrack_steps_max: STEPS_MAX, ..Limits::default() };
+    Program::build(&[input], &NoFiles, limits).ok()
+}
+
+/// What each rule found, and whether a search came to its limit.
+fn find(program: Program, value: &[u8]) -> ([Option<String>; 3], bool) {
+    let mut transaction = Transaction::new(Arc::new(program));
+    start(&mut transaction);
+    transaction.request_header(b"X", value);
+    transaction.evaluate_request_headers();
+    let mut found = [None, None, None];
+    for rule in transaction.matched_rules() {
+        let place = found.get_mut(rule.id.0 as usize - 1).expect("one of the three rules");
+        *place = Some(rule.logdata.into_owned());
+    }
+    let flags = transaction.flags();
+    (found, flags.patterns_gave_up || flags.patterns_failed)
+}
