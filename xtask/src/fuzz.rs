@@ -37,6 +37,8 @@ const MINUTES: u64 = 1;
 
 /// Seconds that one input may take, and memory that a target may.
 const TIMEOUT_SECONDS: u32 = 10;
+/// The same for CRS: the first input waits for it to be compiled.
+const CRS_TIMEOUT_SECONDS: u32 = 120;
 const MEMORY_MIB: u32 = 4096;
 
 /// What was asked for.
@@ -60,13 +62,22 @@ pub(crate) fn fuzz(arguments: &[String]) -> Outcome<()> {
     let folder = cargo::root().join("fuzz");
     let fixtures = Fixtures::read(&cargo::root())?;
     for target in targets {
-        let seeds = folder.join("seeds").join(target.name);
-        write_seeds(&seeds, &(target.seeds)(&fixtures))?;
-        let corpus = folder.join("corpus").join(target.name);
+        let crs = crs.as_deref().filter(|_| target.name == "fast_path");
+        let mut inputs = (target.seeds)(&fixtures);
+        if let Some(crs) = crs {
+            inputs.extend(crs_requests(crs)?);
+        }
+        let name = format!("{}{}", target.name, if crs.is_some() { "-crs" } else { "" });
+        let seeds = folder.join("seeds").join(&name);
+        write_seeds(&seeds, &inputs)?;
+        let corpus = folder.join("corpus").join(&name);
         fs::create_dir_all(&corpus).map_err(failure::io("make", &corpus))?;
-        let mut command = command(target, &folder, minutes);
-        command.envs(crs.iter().map(|folder| ("GLACIS_FUZZ_CRS_DIR", folder)));
-        println!("\n==> {}, {minutes} min", target.name);
+        let mut command = command(target, &folder, [&corpus, &seeds], minutes);
+        if let Some(crs) = crs {
+            command.env("GLACIS_FUZZ_CRS_DIR", crs);
+            command.arg(format!("-timeout={CRS_TIMEOUT_SECONDS}"));
+        }
+        println!("\n==> {name}, {minutes} min");
         cargo::run(&mut command).map_err(|failure| broken(target, &failure))?;
     }
     Ok(())
@@ -114,12 +125,12 @@ fn prerequisites() -> Outcome<()> {
     Ok(())
 }
 
-fn command(target: &Target, folder: &Path, minutes: u64) -> Command {
+fn command(target: &Target, folder: &Path, inputs: [&Path; 2], minutes: u64) -> Command {
     let Target { name, bytes_max, dictionary, .. } = target;
     let mut command = cargo(["fuzz", "run"]);
     command.args(SANITIZER).arg(name);
     // New inputs go into the first folder.
-    command.arg(folder.join("corpus").join(name)).arg(folder.join("seeds").join(name)).arg("--");
+    command.args(inputs).arg("--");
     command.arg(format!("-max_total_time={}", minutes * 60));
     command.arg(format!("-max_len={bytes_max}"));
     command.arg(format!("-dict={}/dictionaries/{dictionary}.dict", folder.display()));
@@ -344,6 +355,37 @@ fn calls(fixtures: &Fixtures) -> Vec<Vec<u8>> {
     fixtures.requests.iter().enumerate().map(seed).collect()
 }
 
+/// The first requests of each of the regression tests of CRS, as near as lines tell: seeds need not be
+/// exact. A CRS without its tests has none.
+fn crs_requests(crs: &Path) -> Outcome<Vec<Vec<u8>>> {
+    const OF_EACH: usize = 3;
+    let folder = crs.join("tests");
+    let mut seeds = Vec::new();
+    for group in fs::read_dir(folder).into_iter().flatten().flatten() {
+        for path in files(&group.path(), "yaml")? {
+            let text = text(&path)?;
+            seeds.extend(text.split("- input:").skip(1).take(OF_EACH).map(crs_request));
+        }
+    }
+    seeds.sort();
+    Ok(seeds)
+}
+
+fn crs_request(test: &str) -> Vec<u8> {
+    let lines = || test.lines().map(str::trim);
+    let field = |name: &str| {
+        let value = lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+        value.trim_matches(['"', '\'']).replace("\\\"", "\"")
+    };
+    let method = if field("method:").is_empty() { "GET".to_owned() } else { field("method:") };
+    let headers = lines().skip_while(|line| *line != "headers:").skip(1);
+    let headers: String = headers
+        .take_while(|line| line.starts_with(|first: char| first.is_ascii_uppercase()))
+        .map(|line| format!("\n{}", line.replace('"', "")))
+        .collect();
+    format!("{method} {} HTTP/1.1{headers}\n\n{}", field("uri:"), field("data:")).into_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -385,6 +427,15 @@ mod tests {
             let usable = seeds.iter().filter(|seed| seed.len() <= *bytes_max as usize).count();
             assert!(usable > 20, "{name} has {usable} seeds");
         }
+    }
+
+    #[test]
+    fn requests_are_found_in_tests_of_crs() {
+        let test = "\n  headers:\n    Host: \"a\"\n    Cookie: b=c\n  method: POST\n  uri: '/d?e'\n  \
+                    data: \"f=\\\"g\"\n  output:\n    log: x\n";
+        let request = String::from_utf8(crs_request(test)).unwrap();
+        assert_eq!(request, "POST /d?e HTTP/1.1\nHost: a\nCookie: b=c\n\nf=\"g");
+        assert_eq!(crs_request(""), b"GET  HTTP/1.1\n\n");
     }
 
     /// What is fuzzed is what is built: the two lock files agree on what is in both. If not,
