@@ -295,7 +295,7 @@ fn ruled(fixtures: &Fixtures) -> Vec<Vec<u8>> {
         patterns.iter().filter_map(|seed| seed.split(|&byte| byte == b'\n').next()).collect();
     let with_rules = patterns.chunks(RULES).zip(messages.iter().cycle()).map(|(rules, message)| {
         let mut seed = b"=== rules\n".to_vec();
-        for (choice, pattern) in (b'a'..).zip(rules) {
+        for (choice, pattern) in (b'b'..).zip(rules) {
             seed.extend_from_slice(&[choice, b'a', b'0', choice, choice, b'b', b' ']);
             seed.extend_from_slice(pattern);
             seed.push(b'\n');

@@ -26,7 +26,7 @@ const RULES: &[u8] = b"=== rules\n";
 const REQUEST: &[u8] = b"\n=== request\n";
 
 /// Rules taken from one input.
-const RULES_MAX: usize = 12;
+const RULES_MAX: usize = 8;
 
 /// The first id, behind those of `bodies.conf`.
 const ID_FIRST: usize = 101;
@@ -132,16 +132,27 @@ fn build(chains: &[String]) -> Option<Program> {
     Program::build(&[input], &NoFiles, limits()).ok()
 }
 
+/// The parameters of the rules.
+pub(crate) fn parameters(rules: &[u8]) -> Vec<String> {
+    lines(rules).map(|(_, parameter)| parameter).collect()
+}
+
+/// The choices of each rule, and its parameter.
+fn lines(rules: &[u8]) -> impl Iterator<Item = (&[u8; 6], String)> {
+    rules.split(|&byte| byte == b'\n').take(RULES_MAX).filter_map(|line| {
+        let (choices, parameter) = line.split_first_chunk()?;
+        let parameter = parameter.strip_prefix(b" ").unwrap_or(parameter);
+        Some((choices, String::from_utf8_lossy(parameter).into_owned()))
+    })
+}
+
 /// The text of each rule with the rules that are chained to it.
 fn chains(rules: &[u8]) -> Vec<String> {
     let mut chains: Vec<String> = Vec::new();
     let mut is_link = false;
-    for (index, line) in rules.split(|&byte| byte == b'\n').take(RULES_MAX).enumerate() {
-        let Some((choices, parameter)) = line.split_first_chunk::<6>() else { continue };
+    for (index, (choices, parameter)) in lines(rules).enumerate() {
         let is_chained = choices[4].is_ascii_uppercase();
         let id = (!is_link).then_some(ID_FIRST + index);
-        let parameter = parameter.strip_prefix(b" ").unwrap_or(parameter);
-        let parameter = String::from_utf8_lossy(parameter);
         let Some(rule) = with_parameter(&template(choices, id, is_chained), &parameter) else {
             continue;
         };
@@ -177,6 +188,12 @@ fn template(choices: &[u8; 6], id: Option<usize>, is_chained: bool) -> String {
 
 fn pick<'t>(list: &[&'t str], choice: u8) -> &'t str {
     list[usize::from(choice) % list.len()]
+}
+
+/// The parameters of all rules in a text of SecLang.
+pub(crate) fn parameters_in(text: &str) -> Vec<String> {
+    let mut directives = parse(SourceId(0), text).directives;
+    directives.iter_mut().filter_map(argument).map(core::mem::take).collect()
 }
 
 /// A line with a rule, as SecLang writes it with another parameter of its operator; `None` if it cannot.

@@ -17,6 +17,7 @@ mod generated;
 mod message;
 mod pattern;
 mod rules;
+mod sample;
 mod syntax;
 mod transactions;
 mod transformation;

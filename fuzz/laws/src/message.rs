@@ -18,6 +18,7 @@ use std::{fmt::Write as _, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use glacis_engine::{
     CollectionStore, Endpoint, Flags, Limits, MemoryStore, Program, Start, Transaction,
+    transform::Transformation,
 };
 
 const RESPONSE: &[u8] = b"\n=== response\n";
@@ -95,6 +96,33 @@ impl<'m> Message<'m> {
         self.send(transaction, pieces);
         describe(transaction)
     }
+}
+
+/// A message whose request has these as arguments too, and as headers where they can be one.
+pub(crate) fn with_values(message: &[u8], values: &[Vec<u8>]) -> Vec<u8> {
+    const NAMES: [&[u8]; 4] = [b"a", b"b", b"bc", b"s"];
+    const HEADERS: [&[u8]; 4] = [b"User-Agent: ", b"X-S: ", b"Cookie: s=", b"Referer: "];
+    let (first_line, rest) = split(message, b"\n");
+    let (method, line) = split(first_line, b" ");
+    let (uri, protocol) = split(line, b" ");
+    let mut text = [method, b" ", uri].concat();
+    let mut separator = if uri.contains(&b'?') { b'&' } else { b'?' };
+    for (value, name) in values.iter().zip(NAMES.iter().cycle()) {
+        let mut coded = Vec::new();
+        let changed = Transformation::UrlEncode.apply(value, &mut coded);
+        let coded = if changed { &coded } else { value };
+        text.push(separator);
+        text.extend_from_slice(&[*name, b"=", coded].concat());
+        separator = b'&';
+    }
+    text.extend_from_slice(&[b" ", protocol, b"\n"].concat());
+    for (value, header) in values.iter().zip(HEADERS.iter().cycle()) {
+        if !value.contains(&b'\n') {
+            text.extend_from_slice(&[header, value.as_slice(), b"\n"].concat());
+        }
+    }
+    text.extend_from_slice(rest);
+    text
 }
 
 /// What stands before the first `separator` and behind it; all and nothing if there is none.
@@ -201,6 +229,14 @@ mod tests {
         for text in [&b""[..], b"\n", b"\n\n", b"GET\n\n\n"] {
             let _ = Message::parse(text).request.headers().count();
         }
+    }
+
+    #[test]
+    fn values_are_arguments_and_headers() {
+        let values = [b"x y".to_vec(), b"\n".to_vec()];
+        let message = with_values(b"GET /?q=1 HTTP/2\nHost: h\n\nbody", &values);
+        let expected = b"GET /?q=1&a=x+y&b=%0a HTTP/2\nUser-Agent: x y\nHost: h\n\nbody";
+        assert_eq!(message.escape_ascii().to_string(), expected.escape_ascii().to_string());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Laws of transactions. The input is a message, see the module `message`; for [`chunking`] behind a
 //! line with the sizes of pieces, one a byte; for [`fast_path`] perhaps behind rules, see the module
-//! `generated`.
+//! `generated`, and with values added that are made to match some of the rules.
 
 use std::{
     path::Path,
@@ -8,11 +8,15 @@ use std::{
     time::Duration,
 };
 
-use glacis_engine::{Input, Limits, NoFiles, Program, Transaction, Variable, transform};
+use glacis_engine::{
+    Input, Limits, NoFiles, Program, Source as _, Transaction, Variable, transform,
+};
+use glacis_rules::FileSource;
 
 use crate::{
-    generated,
-    message::{Message, describe, fresh, split, start, story, with_empty_store},
+    generated::{self, parameters_in},
+    message::{Message, describe, fresh, split, start, story, with_empty_store, with_values},
+    sample::{Choices, encoded_sample},
 };
 
 /// A request like any other, to see what a transaction has kept of those before.
@@ -95,24 +99,56 @@ fn observing() -> String {
 /// Where CRS is, if the law [`fast_path`] is to be tried on it instead of on rules of ours.
 const CRS_DIR: &str = "GLACIS_FUZZ_CRS_DIR";
 
-/// Every rule with its gate says and does the same as every rule run.
-pub fn fast_path(input: &[u8]) {
-    static PROGRAMS: OnceLock<[Arc<Program>; 2]> = OnceLock::new();
-    if let Some((rules, message)) = generated::parts(input) {
-        return gates_change_nothing(&generated::programs(rules), message);
-    }
-    let programs = PROGRAMS.get_or_init(|| {
-        let build = || match std::env::var_os(CRS_DIR) {
-            Some(folder) => crs(Path::new(&folder)),
-            None => build(gated(), limits()),
-        };
-        [build(), build().without_gates()].map(Arc::new)
-    });
-    gates_change_nothing(programs, input);
+/// Values that are made to match some rule of many.
+const SAMPLES: usize = 3;
+
+/// Rules with their fast path and without, and the parameters of their operators.
+struct Judges {
+    programs: [Arc<Program>; 2],
+    parameters: Vec<String>,
 }
 
-fn gates_change_nothing(programs: &[Arc<Program>; 2], message: &[u8]) {
-    let message = Message::parse(message);
+impl Judges {
+    fn new(build: impl Fn() -> Program, parameters: Vec<String>) -> Self {
+        Self { programs: [build(), build().without_gates()].map(Arc::new), parameters }
+    }
+
+    fn get() -> &'static Self {
+        static JUDGES: OnceLock<Judges> = OnceLock::new();
+        JUDGES.get_or_init(|| match std::env::var_os(CRS_DIR) {
+            Some(folder) => {
+                let inputs = crs(Path::new(&folder));
+                Self::new(
+                    || build_crs(&inputs),
+                    texts(&inputs).flat_map(|text| parameters_in(&text)).collect(),
+                )
+            }
+            None => Self::new(|| build(gated(), limits()), parameters_in(&gated())),
+        })
+    }
+}
+
+/// Every rule with its gate says and does the same as every rule run.
+pub fn fast_path(input: &[u8]) {
+    let mut choices = Choices::of(input);
+    if let Some((rules, message)) = generated::parts(input) {
+        let parameters = generated::parameters(rules);
+        let sample = |text: &String| encoded_sample(text, &mut choices);
+        let samples: Vec<Vec<u8>> = parameters.iter().map(sample).collect();
+        return gates_change_nothing(&generated::programs(rules), message, &samples);
+    }
+    let judges = Judges::get();
+    let sample = |_| {
+        let parameter = judges.parameters.get(choices.below(judges.parameters.len()))?;
+        Some(encoded_sample(parameter, &mut choices))
+    };
+    let samples: Vec<Vec<u8>> = (0..SAMPLES).filter_map(sample).collect();
+    gates_change_nothing(&judges.programs, input, &samples);
+}
+
+fn gates_change_nothing(programs: &[Arc<Program>; 2], message: &[u8], samples: &[Vec<u8>]) {
+    let message = with_values(message, samples);
+    let message = Message::parse(&message);
     let [fast, slow] = programs.each_ref().map(|program| {
         let mut transaction = fresh(program).with_trace();
         let told = message.outcome(&mut transaction, &[]);
@@ -123,7 +159,7 @@ fn gates_change_nothing(programs: &[Arc<Program>; 2], message: &[u8]) {
 }
 
 /// CRS with all its rules, none of which ends a request.
-fn crs(folder: &Path) -> Program {
+fn crs(folder: &Path) -> Vec<Input> {
     let text = |text: &str| Input::Text { name: "laws.conf".to_owned(), text: text.to_owned() };
     let mut inputs = glacis_rules::crs(folder).expect("a folder with CRS");
     inputs.insert(
@@ -134,7 +170,25 @@ fn crs(folder: &Path) -> Program {
         ),
     );
     inputs.push(text("SecRuleEngine DetectionOnly"));
-    Program::build(&inputs, &glacis_rules::FileSource::new(), limits()).expect("CRS compiles")
+    inputs
+}
+
+fn build_crs(inputs: &[Input]) -> Program {
+    Program::build(inputs, &FileSource::new(), limits()).expect("CRS compiles")
+}
+
+/// The text of each input.
+fn texts(inputs: &[Input]) -> impl Iterator<Item = String> {
+    let files = FileSource::new();
+    inputs.iter().flat_map(move |input| match input {
+        Input::Text { text, .. } => vec![text.clone()],
+        Input::File(pattern) => {
+            let paths = files.list(pattern, "").unwrap_or_default();
+            let read = |path: &String| Some(files.read(path, "").ok()?.bytes);
+            let bytes = paths.iter().filter_map(read);
+            bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
+        }
+    })
 }
 
 /// Rules as CRS has them, and one pattern behind each transformation.
@@ -232,6 +286,7 @@ fn check_limits(transaction: &Transaction) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::sample;
 
     /// The rules of a law match something, and in each phase, or it would hold for nothing.
     #[test]
@@ -248,6 +303,27 @@ mod tests {
             assert!(matched.contains(&id), "{id} is not in {matched:?}");
         }
         assert!(!matched.contains(&205), "taken away by rule 106: {matched:?}");
+    }
+
+    /// So do the values that are made to.
+    #[test]
+    fn samples_match() {
+        let rules = b"aa00bb select.{3,5}from\naa00b0 <script[a-z]";
+        let [fast, slow] = generated::programs(rules);
+        for seed in 0_u8..20 {
+            let mut choices = Choices::of(&[seed]);
+            let samples: Vec<Vec<u8>> = generated::parameters(rules)
+                .iter()
+                .map(|parameter| sample(parameter, &mut choices))
+                .collect();
+            for program in [&fast, &slow] {
+                let mut transaction = fresh(program);
+                let message = with_values(b"GET / HTTP/1.1\n", &samples);
+                Message::parse(&message).send(&mut transaction, &[]);
+                assert!(transaction.matched_rules().count() == 2, "{}", describe(&transaction));
+            }
+        }
+        assert!(Judges::get().parameters.len() > 60);
     }
 
     #[test]

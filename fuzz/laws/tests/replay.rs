@@ -36,7 +36,7 @@ const FIRST: &[(&str, &[u8])] = &[
     ),
     (
         "fast_path",
-        b"=== rules\naa00ab (?i)select.*from\nbaLUNb <script|[^a-z]on\nbmu0kb %{ARGS.a}\n=== request\n\
+        b"=== rules\naa00bb (?i)select.*from\nbaLUNb <script|[^a-z]on\nbmu0kb %{ARGS.a}\n=== request\n\
           GET /?a=select+1+FROM+b&c=%3Cscript HTTP/1.1\nHost: d",
     ),
     (
