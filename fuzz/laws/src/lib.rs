@@ -26,7 +26,7 @@ pub use body::body_processors;
 pub use pattern::pattern;
 pub use rules::compile;
 pub use syntax::{seclang_parse, seclang_roundtrip};
-pub use transactions::{chunking, fast_path, transaction_calls};
+pub use transactions::{Judges, chunking, fast_path, transaction_calls};
 pub use transformation::transform_total;
 
 /// A law: it returns if it holds for the input, and panics if it does not.
