@@ -275,6 +275,15 @@ mod tests {
         check(r"[[:alpha:]]\d", &[b"a1"], &[b"11"]);
         check(r"(?i)select", &[b"SeLeCt"], &["ſelect".as_bytes()]);
         check(r"(?<n>a)(?'m'b)(?#c)", &[b"ab"], &[b"a"]);
+        check("(?x)^ a\tb\x0b\x0c # c)\n\r d$", &[b"abd"], &[b"a\tb", b"ab"]);
+        check(
+            r"(?ix)^[ #]\ A + ? (?# c) \# \Q b\E$",
+            &[b"  a# b", b"# AA# b"],
+            &[b"#aa# b", b"#aab"],
+        );
+        check(r"^(?x: a (?-x) b | c)d e(?s-x:f g)$", &[b"a b d ef g", b" cd ef g"], &[b"abde"]);
+        check(r"^((?x) a b) c(?x) d | e", &[b"ab cd", b"e"], &[b"abcd", b" f"]);
+        check(r"(?x)(?<n> a b )(?'m' c)(?P<x> d)", &[b"abcd"], &[b"a b c d"]);
         check(r"a.b", &[b"a\nb"], &[b"a"]);
         check(r"a$", &[b"a"], &[b"a\n"]);
         check(r"“", &["“".as_bytes()], &[b"\xe2"]);
@@ -297,7 +306,9 @@ mod tests {
 
     #[test]
     fn what_an_automaton_cannot_do_is_matched_by_backtracking() {
-        for pcre in [r"a(?=b)", r"a(?!c)b", r"(?<!c)ab", r"(?>a)b", r"(a)b(?=\1)", r"a++b"] {
+        for pcre in
+            [r"a(?=b)", r"a(?!c)b", r"(?<!c)ab", r"(?>a)b", r"(a)b(?=\1)", r"a++b", r"(?x) a + + b"]
+        {
             let pattern = Pattern::new(pcre).unwrap();
             assert!(pattern.backtracks(), "{pcre}");
             assert!(pattern.is_match(b"xaba"), "{pcre}");
@@ -308,7 +319,7 @@ mod tests {
 
     #[test]
     fn what_nothing_here_can_do_is_refused() {
-        for pcre in [r"\p{L}", "a\\", "(?R)", "(", "[b-a]", r"\x{100}"] {
+        for pcre in [r"\p{L}", "a\\", "(?R)", "(", "[b-a]", r"\x{100}", "a(?x)*", "(?x)("] {
             assert!(Pattern::new(pcre).is_err(), "{pcre}");
         }
     }

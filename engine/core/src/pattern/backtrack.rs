@@ -504,6 +504,8 @@ mod tests {
             ("(?:)", ""),
             (r"[^\x00-\x1f]\x41?", "\u{1}bA"),
             ("a{2,}?b", "aaab"),
+            ("(?x)a\x0b\x0c + ? [ ] b # c\n\td", "aa bd"),
+            ("(a (?x) b ) c", "a b c"),
         ] {
             let automaton = super::super::Pattern::new(pcre).unwrap();
             let mut expected = [None; 10];

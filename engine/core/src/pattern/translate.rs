@@ -5,7 +5,13 @@
 /// # Errors
 /// What is malformed, or what no automaton can do, with its place.
 pub(super) fn translate(pcre: &str) -> Result<String, Refusal> {
-    let mut translator = Translator { input: pcre.as_bytes(), at: 0, out: String::new() };
+    let mut translator = Translator {
+        input: pcre.as_bytes(),
+        at: 0,
+        out: String::new(),
+        extended: false,
+        outer: Vec::new(),
+    };
     translator.run()?;
     Ok(translator.out)
 }
@@ -29,6 +35,11 @@ struct Translator<'p> {
     input: &'p [u8],
     at: usize,
     out: String,
+    /// Whether `(?x)` is in force. It is done here, since `regex-syntax` would skip white space in classes
+    /// and behind backslashes too.
+    extended: bool,
+    /// The same outside of each group that is open.
+    outer: Vec<bool>,
 }
 
 /// A member of a bracketed class: a byte, which may begin a range, or a whole class such as `\d`.
@@ -51,14 +62,21 @@ impl Translator<'_> {
     }
 
     fn run(&mut self) -> Result<(), Refusal> {
-        while let Some(byte) = self.peek(0) {
+        loop {
+            self.skip_extended();
+            let Some(byte) = self.peek(0) else { return Ok(()) };
             match byte {
                 b'\\' => self.escape()?,
                 b'[' => self.class()?,
                 b'(' => self.group()?,
                 b'{' => self.brace()?,
                 b'*' | b'+' | b'?' => self.repetition(byte)?,
-                b'.' | b'^' | b'$' | b'|' | b')' => {
+                b')' => {
+                    self.extended = self.outer.pop().unwrap_or_default();
+                    self.out.push(')');
+                    self.at += 1;
+                }
+                b'.' | b'^' | b'$' | b'|' => {
                     self.out.push(char::from(byte));
                     self.at += 1;
                 }
@@ -68,7 +86,12 @@ impl Translator<'_> {
                 }
             }
         }
-        Ok(())
+    }
+
+    /// `(?x)`: white space and comments mean nothing.
+    fn skip_extended(&mut self) {
+        let rest = self.input.get(self.at..).unwrap_or_default();
+        self.at += if self.extended { ignored(rest) } else { 0 };
     }
 
     fn literal(&mut self, byte: u8) {
@@ -82,6 +105,7 @@ impl Translator<'_> {
     }
 
     fn repetition_suffix(&mut self) -> Result<(), Refusal> {
+        self.skip_extended();
         match self.peek(0) {
             Some(b'+') => Self::unsupported("possessive repetition"),
             Some(b'?') => {
@@ -133,6 +157,7 @@ impl Translator<'_> {
                 return Self::unsupported(what);
             }
         }
+        self.outer.push(self.extended);
         if self.rest_starts_with(b"(?'") {
             self.out.push_str("(?P<");
             self.at += 3;
@@ -146,19 +171,40 @@ impl Translator<'_> {
             self.out.push('>');
             return Ok(());
         }
-        self.out.push('(');
+        let mut start = String::from("(");
         self.at += 1;
         if self.peek(0) == Some(b'?') {
             // Flags or a name: copied up to what ends them.
             while let Some(byte) = self.peek(0) {
-                self.out.push(char::from(byte));
+                start.push(char::from(byte));
                 self.at += 1;
                 if matches!(byte, b':' | b'>' | b')') {
                     break;
                 }
             }
+            start = self.without_extended(start);
         }
+        self.out.push_str(&start);
         Ok(())
+    }
+
+    /// Takes `x` out of the flags, if that is what a group starts with, and obeys it.
+    fn without_extended(&mut self, start: String) -> String {
+        let is_group = start.ends_with(':');
+        let flags = start.strip_prefix("(?").and_then(|rest| rest.strip_suffix([':', ')']));
+        let is_flag = |char: char| char.is_ascii_alphabetic() || char == '-';
+        let Some(flags) = flags.filter(|flags| flags.chars().all(is_flag)) else { return start };
+        let (on, off) = flags.split_once('-').unwrap_or((flags, ""));
+        if !is_group {
+            self.outer.pop();
+        }
+        self.extended = (self.extended || on.contains('x')) && !off.contains('x');
+        if !flags.contains('x') {
+            return start;
+        }
+        // Switched off, as it is: so there is a group, or something that cannot be repeated, as before.
+        let end = if is_group { ':' } else { ')' };
+        format!("(?{}-{}x{end}", on.replace('x', ""), off.replace('x', ""))
     }
 
     fn escape(&mut self) -> Result<(), Refusal> {
@@ -411,6 +457,17 @@ pub(super) fn counted_repetition(rest: &[u8]) -> Option<usize> {
     let high = parts.next().unwrap_or_default();
     let digits = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
     (!low.is_empty() && digits(low) && digits(high)).then_some(end + 1)
+}
+
+/// The length of what `(?x)` has ignored at the start of `rest`: white space, and comments up to a line end.
+/// Source: PCRE2, "PCRE2_EXTENDED".
+pub(super) fn ignored(rest: &[u8]) -> usize {
+    let mut in_comment = false;
+    let is_ignored = |byte: &u8| {
+        in_comment = if in_comment { *byte != b'\n' } else { *byte == b'#' };
+        in_comment || byte.is_ascii_whitespace() || *byte == 0x0b
+    };
+    rest.iter().copied().take_while(is_ignored).count()
 }
 
 /// Bytes that mean only themselves are written as they are, all others in hexadecimal.

@@ -1,6 +1,7 @@
 //! PCRE spelling → tree, for patterns that are matched by back-tracking.
 
 use super::ByteSet;
+use crate::pattern::translate::ignored;
 
 /// Which way a look-around looks, and what it wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,12 +154,10 @@ impl<'p> Parser<'p> {
 
     fn sequence(&mut self) -> Result<Node, String> {
         let mut nodes = Vec::new();
-        while let Some(byte) = self.peek() {
-            if matches!(byte, b'|' | b')') {
+        loop {
+            self.skip_extended();
+            if matches!(self.peek(), None | Some(b'|' | b')')) {
                 break;
-            }
-            if self.flags.extended && self.skip_extended(byte) {
-                continue;
             }
             if let Some(node) = self.atom()? {
                 let node = self.repetition(node)?;
@@ -169,16 +168,9 @@ impl<'p> Parser<'p> {
     }
 
     /// `(?x)`: white space and comments mean nothing.
-    fn skip_extended(&mut self, byte: u8) -> bool {
-        if byte == b'#' {
-            while self.peek().is_some_and(|byte| byte != b'\n') {
-                self.at += 1;
-            }
-            return true;
-        }
-        let blank = byte.is_ascii_whitespace();
-        self.at += usize::from(blank);
-        blank
+    fn skip_extended(&mut self) {
+        let rest = self.input.get(self.at..).unwrap_or_default();
+        self.at += if self.flags.extended { ignored(rest) } else { 0 };
     }
 
     /// One atom; `None` for what matches nothing by itself, such as `(?i)`.
@@ -217,6 +209,7 @@ impl<'p> Parser<'p> {
     fn repetition(&mut self, node: Node) -> Result<Node, String> {
         let mut node = node;
         while let Some((min, max)) = self.counts()? {
+            self.skip_extended();
             let possessive = self.eat(b"+");
             let greedy = possessive || !self.eat(b"?");
             node = Node::Repeat { node: Box::new(node), min, max, greedy, possessive };
@@ -225,6 +218,7 @@ impl<'p> Parser<'p> {
     }
 
     fn counts(&mut self) -> Result<Option<(u32, Option<u32>)>, String> {
+        self.skip_extended();
         Ok(match self.peek() {
             Some(b'*') => {
                 self.at += 1;
