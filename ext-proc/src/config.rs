@@ -1,13 +1,25 @@
 //! The configuration file of `glacis-ext-proc`. The file `glacis-ext-proc.yaml` beside this crate
 //! documents every key with its default.
 
-use core::time::Duration;
-use std::path::{Path, PathBuf};
+mod exclusion;
+mod limits;
+mod profile;
 
-use glacis_engine::Limits;
-use glacis_inspector::{AuditFormat, Redaction, ResponseInspection, SECRET_NAMES, TruncatedBody};
+use core::time::Duration;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use glacis_inspector::{
+    AuditFormat, Redaction, ResponseInspection, SECRET_NAMES, TruncatedBody, UnknownProfilePolicy,
+};
 use glacis_service::config::{Admin, ConfigError, Drain, Listen, load};
 use serde::Deserialize;
+
+pub use exclusion::{ExclusionConfig, Expiry};
+pub use limits::{LimitsChange, LimitsConfig};
+pub use profile::{Given, Mode, ProfileConfig};
 
 /// The configuration. Each field is described in `glacis-ext-proc.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -18,18 +30,33 @@ pub struct Config {
     pub admin: Admin,
     pub log_level: LogLevel,
     pub profile: String,
+    pub mode: Option<Mode>,
+    pub sample_percent: u8,
     pub base: bool,
     pub setup: String,
     pub crs: Option<PathBuf>,
     pub rules: Vec<String>,
     pub directives: String,
+    pub paranoia: Option<u8>,
+    pub detection_paranoia: Option<u8>,
+    pub inbound_threshold: Option<u32>,
+    pub outbound_threshold: Option<u32>,
+    pub exclusions: Vec<ExclusionConfig>,
+    pub expired_exclusions: ExpiredExclusions,
+    pub canary: Option<String>,
     pub limits: LimitsConfig,
-    pub collections_max: usize,
+    pub request_body_bytes_max: Option<usize>,
     pub oversized_body: OversizedBody,
     pub response: Response,
     pub trusted_hops: usize,
     pub block: Block,
+    pub profiles: BTreeMap<String, ProfileConfig>,
+    pub routes: BTreeMap<String, String>,
+    pub unknown_profile: UnknownProfile,
+    pub reload_seconds: Seconds,
+    pub canary_seconds: Seconds,
     pub audit: Audit,
+    pub collections_max: usize,
     pub max_streams: usize,
     pub max_message_bytes: usize,
     pub inline_body_bytes: usize,
@@ -45,18 +72,33 @@ impl Default for Config {
             admin: Admin::default(),
             log_level: LogLevel::Info,
             profile: "default".to_owned(),
+            mode: None,
+            sample_percent: 100,
             base: true,
             setup: String::new(),
             crs: None,
             rules: Vec::new(),
             directives: String::new(),
+            paranoia: None,
+            detection_paranoia: None,
+            inbound_threshold: None,
+            outbound_threshold: None,
+            exclusions: Vec::new(),
+            expired_exclusions: ExpiredExclusions::Drop,
+            canary: None,
             limits: LimitsConfig::default(),
-            collections_max: 10_000,
+            request_body_bytes_max: None,
             oversized_body: OversizedBody::Reject,
             response: Response::Off,
             trusted_hops: 0,
             block: Block::default(),
+            profiles: BTreeMap::new(),
+            routes: BTreeMap::new(),
+            unknown_profile: UnknownProfile::Default,
+            reload_seconds: Seconds(5),
+            canary_seconds: Seconds(10),
             audit: Audit::default(),
+            collections_max: 10_000,
             max_streams: 4_096,
             max_message_bytes: 33_554_432,
             inline_body_bytes: 65_536,
@@ -64,6 +106,24 @@ impl Default for Config {
             drain_notice_seconds: 2,
             drain_seconds: 20,
         }
+    }
+}
+
+/// A time, with 0 for never.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+pub struct Seconds(pub u32);
+
+impl Seconds {
+    /// Whether it is never.
+    #[must_use]
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The time.
+    #[must_use]
+    pub const fn duration(self) -> Duration {
+        Duration::from_secs(self.0 as u64)
     }
 }
 
@@ -89,13 +149,41 @@ impl From<LogLevel> for tracing::Level {
     }
 }
 
-/// What becomes of requests whose body is larger than Envoy's buffer.
+/// What becomes of exclusions whose last day is over.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum ExpiredExclusions {
+    Drop,
+    Apply,
+}
+
+/// What becomes of requests that name a profile which is not there.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum UnknownProfile {
+    Default,
+    Refuse,
+}
+
+impl From<UnknownProfile> for UnknownProfilePolicy {
+    fn from(policy: UnknownProfile) -> Self {
+        match policy {
+            UnknownProfile::Default => Self::Default,
+            UnknownProfile::Refuse => Self::Refuse,
+        }
+    }
+}
+
+/// What becomes of requests whose body is larger than what is inspected.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum OversizedBody {
     Reject,
     Partial,
+    Pass,
 }
 
 impl From<OversizedBody> for TruncatedBody {
@@ -103,6 +191,7 @@ impl From<OversizedBody> for TruncatedBody {
         match body {
             OversizedBody::Reject => Self::Reject,
             OversizedBody::Partial => Self::Inspect,
+            OversizedBody::Pass => Self::Pass,
         }
     }
 }
@@ -179,65 +268,6 @@ impl Default for Audit {
     }
 }
 
-/// Declares the section `limits` with the engine's names and defaults, so that neither can differ; a
-/// limit that the engine has and this list has not is an error of the compiler.
-macro_rules! limits {
-    ($($field:ident),* $(,)?) => {
-        /// Limits where the rules set none: those of [`Limits`].
-        #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-        #[serde(default, deny_unknown_fields)]
-        #[expect(missing_docs, reason = "described at the fields of `Limits`")]
-        pub struct LimitsConfig {
-            $(pub $field: usize,)*
-        }
-
-        impl Default for LimitsConfig {
-            fn default() -> Self {
-                let Limits { $($field,)* } = Limits::default();
-                Self { $($field,)* }
-            }
-        }
-
-        impl From<&LimitsConfig> for Limits {
-            fn from(config: &LimitsConfig) -> Self {
-                Self { $($field: config.$field,)* }
-            }
-        }
-    };
-}
-
-limits!(
-    request_body_bytes_max,
-    request_body_no_files_bytes_max,
-    decoded_ratio_max,
-    content_codings_max,
-    response_body_bytes_max,
-    arguments_max,
-    json_depth_max,
-    xml_depth_max,
-    xml_nodes_max,
-    headers_max,
-    cookies_max,
-    multipart_parts_max,
-    upload_files_max,
-    multipart_part_headers_max,
-    transform_bytes_max,
-    expansion_bytes_max,
-    tx_members_max,
-    collection_members_max,
-    collection_bytes_max,
-    matches_per_rule_max,
-    match_value_bytes_max,
-    matched_rules_max,
-    trace_steps_max,
-    trace_bytes_max,
-    expanded_patterns_max,
-    expanded_pattern_bytes_max,
-    lookups_max,
-    backtrack_steps_max,
-    rule_steps_max,
-);
-
 impl Config {
     /// Reads and checks the file `path`. Relative paths in it are made relative to its folder.
     ///
@@ -245,19 +275,78 @@ impl Config {
     /// When the file is not readable, not well-formed, or asks for what makes no sense.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let mut config: Self = load(path)?;
-        config.check().map_err(|(key, message)| ConfigError::at(path, key, message))?;
+        config.check().map_err(|(key, message)| ConfigError::at(path, &key, &message))?;
         config.resolve(path.parent().unwrap_or_else(|| Path::new("")));
         Ok(config)
     }
 
+    /// The configuration of one profile: everything at the top of the file, with what the profile says
+    /// instead. The name of the default profile, or one that is not there, gives the top of the file.
+    #[must_use]
+    pub fn of_profile(&self, name: &str) -> Self {
+        let mut config = Self { profiles: BTreeMap::new(), ..self.clone() };
+        if let Some(profile) = self.profiles.get(name) {
+            name.clone_into(&mut config.profile);
+            profile.apply(&mut config);
+        }
+        config
+    }
+
+    /// The names of all profiles, the default one first.
+    pub fn profile_names(&self) -> impl Iterator<Item = &str> {
+        [self.profile.as_str()].into_iter().chain(self.profiles.keys().map(String::as_str))
+    }
+
     /// What makes no sense, as key and message.
-    fn check(&self) -> Result<(), (&'static str, &'static str)> {
-        let ensure = |good: bool, key, message| if good { Ok(()) } else { Err((key, message)) };
+    fn check(&self) -> Result<(), (String, String)> {
+        let own = |(key, message): (&str, &str)| (key.to_owned(), message.to_owned());
+        self.check_service().map_err(own)?;
+        self.check_profile().map_err(own)?;
+        for name in self.profiles.keys() {
+            if *name == self.profile {
+                let message = "the top of the file is the profile of this name: choose another";
+                return Err((format!("profiles.{name}"), message.to_owned()));
+            }
+            let in_profile = |(key, message): (&str, &str)| {
+                (format!("profiles.{name}.{key}"), message.to_owned())
+            };
+            self.of_profile(name).check_profile().map_err(in_profile)?;
+        }
+        let known = |name: &String| *name == self.profile || self.profiles.contains_key(name);
+        match self.routes.iter().find(|(_, name)| !known(name)) {
+            Some((route, name)) => {
+                Err((format!("routes.{route}"), format!("there is no profile `{name}`")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What there is once for the whole service.
+    fn check_service(&self) -> Result<(), (&'static str, &'static str)> {
         ensure(
             self.listen.tcp.is_some() || self.listen.unix.is_some(),
             "listen",
             "nothing to listen on: write an address in listen.tcp or a path in listen.unix.path",
         )?;
+        ensure(
+            self.max_streams > 0,
+            "max_streams",
+            "no request could be inspected: write 1 or more",
+        )?;
+        ensure(
+            self.max_message_bytes >= 1 << 20,
+            "max_message_bytes",
+            "headers alone can be that large: write 1048576 or more",
+        )?;
+        ensure(
+            self.profiles.len() < PROFILES_MAX,
+            "profiles",
+            "there are too many: at most 256, the default one included",
+        )
+    }
+
+    /// What every profile may have of its own.
+    fn check_profile(&self) -> Result<(), (&'static str, &'static str)> {
         ensure(
             self.crs.is_some() || !self.rules.is_empty() || !self.directives.trim().is_empty(),
             "rules",
@@ -269,6 +358,26 @@ impl Config {
             "base",
             "the Core Rule Set needs the base configuration: remove `base: false`",
         )?;
+        ensure(self.sample_percent <= 100, "sample_percent", "write a number from 0 to 100")?;
+        let is_level = |level: Option<u8>| level.is_none_or(|level| (1..=4).contains(&level));
+        ensure(is_level(self.paranoia), "paranoia", "write a level from 1 to 4, or null")?;
+        ensure(
+            is_level(self.detection_paranoia)
+                && (self.detection_paranoia.is_none() || self.detection_paranoia >= self.paranoia),
+            "detection_paranoia",
+            "write a level from 1 to 4 that is not below `paranoia`, or null",
+        )?;
+        ensure(
+            self.canary.as_ref().is_none_or(|uri| uri.starts_with('/')),
+            "canary",
+            "write a path with a query, such as /?q=attack, or null",
+        )?;
+        for (key, threshold) in [
+            ("inbound_threshold", self.inbound_threshold),
+            ("outbound_threshold", self.outbound_threshold),
+        ] {
+            ensure(threshold != Some(0), key, "everything would be refused: write 1 or more")?;
+        }
         ensure(
             self.block.status.is_none_or(|status| (400..=599).contains(&status)),
             "block.status",
@@ -278,25 +387,16 @@ impl Config {
             self.block.body.is_some() || self.block.content_type.is_none(),
             "block.content_type",
             "there is no body of that type: write one in block.body",
-        )?;
-        ensure(
-            self.max_streams > 0,
-            "max_streams",
-            "no request could be inspected: write 1 or more",
-        )?;
-        ensure(
-            self.max_message_bytes >= 1 << 20,
-            "max_message_bytes",
-            "headers alone can be that large: write 1048576 or more",
         )
     }
 
     fn resolve(&mut self, folder: &Path) {
-        for rule in &mut self.rules {
-            *rule = folder.join(&*rule).to_string_lossy().into_owned();
-        }
+        resolve_rules(folder, &mut self.rules);
         if let Some(crs) = &mut self.crs {
             *crs = folder.join(&*crs);
+        }
+        for profile in self.profiles.values_mut() {
+            profile.resolve(folder);
         }
         if let Some(file) = &mut self.audit.file {
             *file = folder.join(&*file);
@@ -304,6 +404,40 @@ impl Config {
         if let Some(socket) = &mut self.listen.unix {
             socket.path = folder.join(&socket.path);
         }
+    }
+
+    /// How often files are looked at for changes.
+    #[must_use]
+    pub fn reload_interval(&self) -> Option<Duration> {
+        (!self.reload_seconds.is_zero()).then(|| self.reload_seconds.duration())
+    }
+
+    /// The keys in which `other` differs although they are read at the start only.
+    #[must_use]
+    pub fn differs_beyond_reload(&self, other: &Self) -> Vec<&'static str> {
+        macro_rules! differing {
+            ($($key:ident),* $(,)?) => {
+                [$((stringify!($key), self.$key != other.$key)),*]
+            };
+        }
+        let keys = differing!(
+            listen,
+            admin,
+            log_level,
+            reload_seconds,
+            canary_seconds,
+            collections_max,
+            max_streams,
+            max_message_bytes,
+            inline_body_bytes,
+            deadline_ms,
+            drain_notice_seconds,
+            drain_seconds,
+        );
+        let audit =
+            (self.audit.stdout, &self.audit.file) != (other.audit.stdout, &other.audit.file);
+        let keys = keys.into_iter().chain([("audit", audit)]);
+        keys.filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }
 
     /// What audit records mask.
@@ -319,6 +453,20 @@ impl Config {
             notice: Duration::from_secs(self.drain_notice_seconds),
             limit: Duration::from_secs(self.drain_seconds),
         }
+    }
+}
+
+/// Profiles that one service may have: each keeps memory of its own.
+const PROFILES_MAX: usize = 256;
+
+fn ensure<'a>(good: bool, key: &'a str, message: &'a str) -> Result<(), (&'a str, &'a str)> {
+    if good { Ok(()) } else { Err((key, message)) }
+}
+
+/// Makes paths relative to `folder`.
+fn resolve_rules(folder: &Path, rules: &mut [String]) {
+    for rule in rules {
+        *rule = folder.join(&*rule).to_string_lossy().into_owned();
     }
 }
 
@@ -342,6 +490,15 @@ mod tests {
             ("response: all\n", &["all", "off", "headers", "full"]),
             ("limits: {arguments_max: many}\n", &["many"]),
             ("audit: {format: json}\n", &["json", "native", "modsecurity"]),
+            ("mode: enforce\n", &["enforce", "on", "detection", "off"]),
+            ("profiles: {api: {listen: {}}}\n", &["listen"]),
+            ("profiles: {api: {limits: {arguments: 5}}}\n", &["arguments", "arguments_max"]),
+            ("exclusions: [{rules: [1], owner: a, reason: b}]\n", &["expires"]),
+            ("exclusions: [{rules: [1], owner: a, expires: never}]\n", &["reason"]),
+            (
+                "exclusions: [{rules: [1], owner: a, reason: b, expires: soon}]\n",
+                &["soon", "2027-01-31", "never"],
+            ),
         ] {
             let error = parse::<Config>(text).unwrap_err().to_string();
             for word in words {
@@ -356,9 +513,36 @@ mod tests {
             ("directives: SecRuleEngine On\nblock: {content_type: a/b}\n", "block.content_type"),
             ("directives: SecRuleEngine On\nmax_streams: 0\n", "max_streams"),
             ("directives: SecRuleEngine On\nmax_message_bytes: 1\n", "max_message_bytes"),
+            ("directives: a\nsample_percent: 101\n", "sample_percent"),
+            ("directives: a\nparanoia: 5\n", "paranoia"),
+            ("directives: a\nparanoia: 2\ndetection_paranoia: 1\n", "detection_paranoia"),
+            ("directives: a\ninbound_threshold: 0\n", "inbound_threshold"),
+            ("directives: a\nprofiles: {default: {}}\n", "profiles.default"),
+            ("directives: a\nprofiles: {api: {paranoia: 0}}\n", "profiles.api.paranoia"),
+            ("crs: a\nprofiles: {api: {crs: null}}\n", "profiles.api.rules"),
+            ("directives: a\nroutes: {shop: api}\n", "routes.shop"),
         ] {
             let found = parse::<Config>(text).unwrap().check();
             assert_eq!(found.unwrap_err().0, key, "{text}");
         }
+    }
+    #[test]
+    fn a_profile_is_the_top_of_the_file_with_changes() {
+        let config: Config = parse(
+            "crs: a\nsetup: b\nmode: detection\nlimits: {arguments_max: 7, cookies_max: 8}\n\
+             exclusions: [{rules: [1], owner: o, reason: r, expires: never}]\n\
+             profiles:\n  api:\n    crs: null\n    directives: c\n    mode: null\n    \
+             limits: {cookies_max: 9}\n    exclusions: [{tags: [t], owner: o, reason: r, \
+             expires: 2027-01-31}]\n",
+        )
+        .unwrap();
+        let api = config.of_profile("api");
+        assert_eq!((api.profile.as_str(), api.crs, api.mode), ("api", None, None));
+        assert_eq!((api.setup.as_str(), api.directives.as_str()), ("b", "c"));
+        assert_eq!((api.limits.arguments_max, api.limits.cookies_max), (7, 9));
+        assert_eq!(api.exclusions.len(), 2, "those of the top hold for each profile");
+        let top = Config { profiles: BTreeMap::new(), ..config.clone() };
+        assert_eq!(config.of_profile("default"), top);
+        assert_eq!(config.profile_names().collect::<Vec<_>>(), ["default", "api"]);
     }
 }

@@ -11,8 +11,11 @@
 //! Protobuf stays in `wire` and `reply`; the rest deals in the inspector's types.
 
 mod audit;
+mod canary;
 pub mod config;
 mod metrics;
+mod profile;
+pub mod reload;
 mod reply;
 pub mod ruleset;
 mod service;

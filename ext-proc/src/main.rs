@@ -1,9 +1,16 @@
 //! The command `glacis-ext-proc`.
 
-use std::{io::Write as _, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
-use glacis_ext_proc::{AuditWriter, Metrics, Processor, config::Config, ruleset::Ruleset};
-use glacis_service::{Server, ended_by_signal, exit_at_second_signal, telemetry};
+use glacis_ext_proc::{AuditWriter, Metrics, Processor, reload::Reading, ruleset::Loaded};
+use glacis_service::{
+    Readiness, Server, ended_by_signal, exit_at_second_signal, reload, telemetry,
+};
 use tokio::runtime;
 
 const USAGE: &str = "\
@@ -55,62 +62,68 @@ fn say(place: &mut dyn std::io::Write, text: &str) {
     let _ = place.write_all(text.as_bytes()).and_then(|()| place.flush());
 }
 
-fn check(file: &std::path::Path) -> Result<(), Failure> {
-    let config = Config::load(file)?;
-    let ruleset = Ruleset::build(&config)?;
+fn check(file: &Path) -> Result<(), Failure> {
+    let Reading { rulesets, .. } = Reading::first(file)?;
     let mut out = std::io::stdout();
-    for warning in ruleset.program.warnings() {
-        writeln!(out, "warning: {warning}")?;
+    for loaded in rulesets.loaded() {
+        for warning in loaded.program.warnings() {
+            writeln!(out, "warning: profile {}: {warning}", loaded.profile)?;
+        }
     }
-    let program = &ruleset.program;
-    writeln!(
-        out,
-        "{}: good, {} rules, ruleset {}",
-        file.display(),
-        program.rule_count(),
-        program.hash()
-    )?;
+    for expired in rulesets.exclusions().iter().filter(|loaded| loaded.expired) {
+        writeln!(out, "warning: {expired}")?;
+    }
+    for Loaded { profile, program, .. } in rulesets.loaded() {
+        let (rules, hash) = (program.rule_count(), program.hash());
+        writeln!(
+            out,
+            "{}: profile {profile}: good, {rules} rules, ruleset {hash}",
+            file.display()
+        )?;
+    }
     Ok(())
 }
 
-fn run(file: &std::path::Path) -> Result<(), Failure> {
-    let config = Config::load(file)?;
-    telemetry::init(config.log_level.into());
-    let ruleset = Ruleset::build(&config)?;
+fn run(file: &Path) -> Result<(), Failure> {
+    let reading = Reading::first(file)?;
+    telemetry::init(reading.config.log_level.into());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = runtime::Builder::new_multi_thread()
         .enable_all()
         // Long evaluations run there; more threads than cores would only make each take longer.
         .max_blocking_threads(cores)
         .build()?;
-    runtime.block_on(serve(&config, ruleset))
+    runtime.block_on(serve(file, reading))
 }
 
-async fn serve(config: &Config, ruleset: Ruleset) -> Result<(), Failure> {
+async fn serve(file: &Path, reading: Reading) -> Result<(), Failure> {
+    let Reading { config, rulesets, host, record } = reading;
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let program = Arc::clone(&ruleset.program);
-    Metrics::register_ruleset(&mut registry, &config.profile, program.hash(), program.rule_count());
-    for warning in program.warnings() {
-        tracing::warn!(warning, "in the rules");
-    }
+    rulesets.log();
     let server = Server::bind(&config.listen, &config.admin).await?;
     let audit = AuditWriter::start(config.audit.stdout, config.audit.file.as_deref())?;
     tracing::info!(
         tcp = server.tcp_address().map(tracing::field::display),
-        unix = config.listen.unix.as_ref().map(|socket| tracing::field::display(socket.path.display())),
+        unix = config
+            .listen
+            .unix
+            .as_ref()
+            .map(|socket| tracing::field::display(socket.path.display())),
         admin = server.admin_address().map(tracing::field::display),
-        rules = program.rule_count(),
-        ruleset = program.hash(),
-        mode = ?program.rule_engine(),
         "serving"
     );
-    let routes = Processor::new(config, ruleset, metrics, audit).routes();
+    let processor = Processor::new(&config, rulesets, metrics, audit);
+    let readiness = Readiness::new();
+    processor.look_after(&config, &readiness);
+    let (interval, drain) = (config.reload_interval(), config.drain());
+    reload::watch(processor.reloader(file, config, host, record), interval)?;
     let end = async {
         ended_by_signal().await;
         exit_at_second_signal();
     };
-    server.serve(routes, Processor::NAME, Arc::new(registry), config.drain(), end).await?;
+    let (routes, registry) = (processor.routes(), Arc::new(registry));
+    server.serve(routes, Processor::NAME, registry, &readiness, drain, end).await?;
     tracing::info!("ended");
     Ok(())
 }

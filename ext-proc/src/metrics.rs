@@ -10,6 +10,8 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use crate::{ruleset::Rulesets, session::now};
+
 /// Rules that have a counter of their own; matches of others count as `other`, so that a ruleset of
 /// thousands of rules cannot make as many time series.
 const RULES_MAX: usize = 200;
@@ -25,6 +27,12 @@ pub struct Metrics {
     pub(crate) streams_open: Gauge,
     uninspected: Family<ReasonLabel, Counter>,
     errors: Family<KindLabel, Counter>,
+    rulesets: Family<RulesetLabel, Gauge>,
+    exclusions: Family<ExclusionLabel, Gauge>,
+    reloads: Family<ResultLabel, Counter>,
+    loaded_at: Gauge,
+    canary: Family<ProfileLabel, Gauge>,
+    pub(crate) unknown_profiles: Counter,
     limits: Family<LimitLabel, Counter>,
 }
 
@@ -44,6 +52,14 @@ label!(DirectionLabel, direction: &'static str);
 label!(ReasonLabel, reason: &'static str);
 label!(KindLabel, kind: &'static str);
 label!(LimitLabel, limit: &'static str);
+label!(ResultLabel, result: &'static str);
+label!(ProfileLabel, profile: String);
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ExclusionLabel {
+    profile: String,
+    state: &'static str,
+}
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RulesetLabel {
@@ -82,6 +98,9 @@ impl ErrorKind {
     }
 }
 
+const SUCCESS: &str = "success";
+const FAILURE: &str = "failure";
+
 /// Verdicts as counted. `none`: the exchange ended before there was one.
 const VERDICTS: [&str; 5] = ["allow", "deny", "redirect", "drop", "none"];
 
@@ -109,6 +128,12 @@ impl Metrics {
             streams_open: Gauge::default(),
             uninspected: Family::default(),
             errors: Family::default(),
+            rulesets: Family::default(),
+            exclusions: Family::default(),
+            reloads: Family::default(),
+            loaded_at: Gauge::default(),
+            canary: Family::default(),
+            unknown_profiles: Counter::default(),
             limits: Family::default(),
         };
         for verdict in VERDICTS {
@@ -156,19 +181,77 @@ impl Metrics {
             metrics.limits.clone(),
         );
         registry.register("glacis_errors", "What went wrong, by kind", metrics.errors.clone());
+        metrics.register_rulesets(registry);
         metrics
     }
 
-    /// Announces the ruleset in use.
-    pub fn register_ruleset(registry: &mut Registry, profile: &str, hash: &str, rules: usize) {
-        let info: Family<RulesetLabel, Gauge> = Family::default();
-        let label = RulesetLabel {
-            hash: hash.to_owned(),
-            rules: rules.to_string(),
-            profile: profile.to_owned(),
-        };
-        info.get_or_create(&label).set(1);
-        registry.register("glacis_ruleset_info", "The ruleset in use; always 1", info);
+    fn register_rulesets(&self, registry: &mut Registry) {
+        for result in [SUCCESS, FAILURE] {
+            drop(self.reloads.get_or_create(&ResultLabel { result }));
+        }
+        registry.register(
+            "glacis_reloads",
+            "Configurations that were read while the service ran: success, or failure (not put to use)",
+            self.reloads.clone(),
+        );
+        registry.register(
+            "glacis_rulesets_loaded_timestamp_seconds",
+            "When the rulesets in use were loaded, since 1970",
+            self.loaded_at.clone(),
+        );
+        registry.register(
+            "glacis_canary_refused",
+            "Whether the profile refuses its canary: 1, or 0 if a known attack passes",
+            self.canary.clone(),
+        );
+        registry.register(
+            "glacis_ruleset_info",
+            "The ruleset in use, by profile; always 1",
+            self.rulesets.clone(),
+        );
+        registry.register(
+            "glacis_exclusions",
+            "Typed exclusions by profile and state: valid, or expired",
+            self.exclusions.clone(),
+        );
+        registry.register(
+            "glacis_unknown_profiles",
+            "Requests that named a profile which is not there",
+            self.unknown_profiles.clone(),
+        );
+    }
+
+    /// Counts an attempt to put another configuration to use.
+    pub(crate) fn reloaded(&self, good: bool) {
+        let result = if good { SUCCESS } else { FAILURE };
+        self.reloads.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    /// Says what became of a profile's canary.
+    pub(crate) fn canary(&self, profile: &str, refused: bool) {
+        let label = ProfileLabel { profile: profile.to_owned() };
+        self.canary.get_or_create(&label).set(refused.into());
+    }
+
+    /// Announces the rulesets in use, instead of those before.
+    pub(crate) fn loaded(&self, rulesets: &Rulesets) {
+        self.canary.clear();
+        self.loaded_at.set(i64::try_from(now().as_secs()).unwrap_or(i64::MAX));
+        self.rulesets.clear();
+        for loaded in rulesets.loaded() {
+            let label = RulesetLabel {
+                hash: loaded.program.hash().to_owned(),
+                rules: loaded.program.rule_count().to_string(),
+                profile: loaded.profile.to_owned(),
+            };
+            self.rulesets.get_or_create(&label).set(1);
+        }
+        self.exclusions.clear();
+        for loaded in rulesets.exclusions() {
+            let state = if loaded.expired { "expired" } else { "valid" };
+            let label = ExclusionLabel { profile: loaded.profile.clone(), state };
+            self.exclusions.get_or_create(&label).inc();
+        }
     }
 
     pub(crate) fn error(&self, kind: ErrorKind) {

@@ -1,92 +1,307 @@
-//! The ruleset of a configuration.
+//! The rules of a configuration: each profile's, compiled.
 
-use core::fmt;
-use std::{path::Path, sync::Arc};
+use core::{fmt, time::Duration};
+use std::sync::Arc;
 
 use glacis_engine::{
-    BuildErrors, CollectionStore, Input, Limits, MemoryStore, Program, SourceError,
+    BuildErrors, CollectionStore, Input, Limits, MemoryStore, Program, RuleEngine, SourceError,
 };
-use glacis_inspector::Settings;
-use glacis_rules::FileSource;
+use glacis_inspector::{Profiles, Sample, Settings, canary::CRS_CANARY};
+use glacis_rules::{
+    CrsSettings, Date, Exclusion, ExclusionError, ExclusionRules, RecordingSource, exclusion_rules,
+};
 
-use crate::config::Config;
+use crate::{
+    config::{Config, ExpiredExclusions, OversizedBody},
+    profile::Profile,
+};
 
-/// Compiled rules and the settings that go with them.
+/// What outlives the rules: the same for every configuration that this process loads.
 #[derive(Clone, Debug)]
-pub struct Ruleset {
-    /// The rules.
-    pub program: Arc<Program>,
-    /// How they are applied.
-    pub settings: Arc<Settings>,
+pub struct Host {
+    collections: Option<Arc<dyn CollectionStore>>,
 }
 
-/// A ruleset that was refused.
+impl Host {
+    /// That of a process which starts with `config`.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        let limits = Limits::from(&config.limits).collections();
+        let collections = (config.collections_max > 0).then(|| {
+            Arc::new(MemoryStore::new(config.collections_max, limits)) as Arc<dyn CollectionStore>
+        });
+        Self { collections }
+    }
+}
+
+/// All profiles of a configuration, ready to be used.
 #[derive(Debug)]
-pub enum RulesetError {
-    /// The folder of the Core Rule Set is not usable.
+pub struct Rulesets {
+    pub(crate) profiles: Profiles<Arc<Profile>>,
+    exclusions: Vec<LoadedExclusion>,
+}
+
+/// An exclusion, and what became of it.
+#[derive(Clone, Debug)]
+pub struct LoadedExclusion {
+    /// The name of the profile.
+    pub profile: String,
+    /// What it says.
+    pub exclusion: Exclusion,
+    /// Whether its last day is over.
+    pub expired: bool,
+    /// Whether it is in force.
+    pub applied: bool,
+}
+
+impl fmt::Display for LoadedExclusion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { profile, exclusion, expired, applied } = self;
+        let state = match (expired, applied) {
+            (false, _) => "holds",
+            (true, true) => "has expired and is still applied",
+            (true, false) => "has expired and is no longer applied",
+        };
+        let (subject, owner, reason) = (exclusion.subject(), &exclusion.owner, &exclusion.reason);
+        write!(
+            f,
+            "profile {profile}: the exclusion of {subject} {state}; owner: {owner}, reason: {reason}"
+        )
+    }
+}
+
+/// A profile whose rules were refused.
+#[derive(Debug)]
+pub struct RulesetError {
+    profile: String,
+    kind: RulesetErrorKind,
+}
+
+#[derive(Debug)]
+enum RulesetErrorKind {
     Crs(SourceError),
-    /// Something is wrong in the rules.
+    Exclusions(ExclusionError),
     Rules(BuildErrors),
 }
 
 impl fmt::Display for RulesetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Crs(error) => write!(f, "crs: {error}"),
-            Self::Rules(errors) => errors.fmt(f),
+        write!(f, "profile {}: ", self.profile)?;
+        match &self.kind {
+            RulesetErrorKind::Crs(error) => write!(f, "crs: {error}"),
+            RulesetErrorKind::Exclusions(error) => error.fmt(f),
+            RulesetErrorKind::Rules(errors) => errors.fmt(f),
         }
     }
 }
 
 impl core::error::Error for RulesetError {}
 
-impl Ruleset {
-    /// Reads and compiles the rules that `config` names.
+/// Of one loaded profile, what is to be shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Loaded<'a> {
+    /// Its name.
+    pub profile: &'a str,
+    /// Its rules.
+    pub program: &'a Program,
+    /// The mode in which they run.
+    pub rule_engine: RuleEngine,
+}
+
+impl Rulesets {
+    /// Reads, through `source`, and compiles the rules that `config` names. `now`, since 1970, decides
+    /// which exclusions are over.
+    ///
+    /// Profiles that differ only in how rules are applied share the compiled rules.
     ///
     /// # Errors
-    /// Everything wrong in the rules, each with file and line.
-    pub fn build(config: &Config) -> Result<Self, RulesetError> {
-        let inputs = inputs(config).map_err(RulesetError::Crs)?;
-        let limits = Limits::from(&config.limits);
-        let collections = (config.collections_max > 0).then(|| {
-            let store = MemoryStore::new(config.collections_max, limits.collections());
-            Arc::new(store) as Arc<dyn CollectionStore>
-        });
-        let program = Program::build(&inputs, &FileSource::new(), limits);
-        let page = config.block.body.clone().map(|body| {
-            let content_type = config.block.content_type.as_deref();
-            (content_type.unwrap_or("text/plain; charset=utf-8").to_owned(), body)
-        });
-        let settings = Settings {
-            profile: config.profile.clone(),
-            response: config.response.into(),
-            truncated_body: config.oversized_body.into(),
-            trusted_hops: config.trusted_hops,
-            redaction: config.redaction(),
-            audit_format: config.audit.format.into(),
-            block_status: config.block.status,
-            block_page: page,
-            lookup: None,
-            collections,
+    /// Everything wrong in the rules of a profile, each with file and line.
+    pub fn build(
+        config: &Config,
+        host: &Host,
+        source: &RecordingSource,
+        now: Duration,
+    ) -> Result<Self, RulesetError> {
+        let mut builder = Builder {
+            host,
+            source,
+            today: Date::at(now),
+            compiled: Vec::new(),
+            exclusions: Vec::new(),
         };
-        let program = Arc::new(program.map_err(RulesetError::Rules)?);
-        Ok(Self { program, settings: Arc::new(settings) })
+        let count = config.profiles.len() + 1;
+        let default = Arc::new(builder.profile(&config.of_profile(&config.profile), count)?);
+        let policy = config.unknown_profile.into();
+        let mut profiles = Profiles::new(&config.profile, default, policy);
+        for name in config.profiles.keys() {
+            let profile = builder.profile(&config.of_profile(name), count)?;
+            profiles.insert(name, Arc::new(profile));
+        }
+        for (route, name) in &config.routes {
+            // The configuration has been checked: an unknown name is not among them.
+            if profiles.insert_route(route, name).is_err() {
+                tracing::error!(route, name, "a route of an unknown profile");
+            }
+        }
+        Ok(Self { profiles, exclusions: builder.exclusions })
+    }
+
+    /// What is loaded, by profile.
+    pub fn loaded(&self) -> impl Iterator<Item = Loaded<'_>> {
+        self.profiles.iter().map(|(name, profile)| Loaded {
+            profile: name,
+            program: &profile.program,
+            rule_engine: profile.rule_engine(),
+        })
+    }
+
+    /// Says in the log what is loaded.
+    pub fn log(&self) {
+        for Loaded { profile, program, rule_engine } in self.loaded() {
+            for warning in program.warnings() {
+                tracing::warn!(profile, warning, "in the rules");
+            }
+            let (rules, ruleset) = (program.rule_count(), program.hash());
+            tracing::info!(profile, rules, ruleset, mode = ?rule_engine, "loaded");
+        }
+        for expired in self.exclusions.iter().filter(|loaded| loaded.expired) {
+            tracing::warn!("{expired}");
+        }
+    }
+
+    /// The exclusions of all profiles.
+    #[must_use]
+    pub fn exclusions(&self) -> &[LoadedExclusion] {
+        &self.exclusions
     }
 }
 
-/// What the program is built from: base, `setup`, CRS, files, `directives`. Later directives override
-/// earlier ones, but CRS's initialisation keeps what `setup` has set.
-fn inputs(config: &Config) -> Result<Vec<Input>, SourceError> {
-    let text =
-        |name: &str, text: &str| Input::Text { name: name.to_owned(), text: text.to_owned() };
-    let mut inputs = match &config.crs {
-        Some(folder) => glacis_rules::crs(Path::new(folder))?,
+/// What is needed while profiles are compiled one after the other.
+struct Builder<'h> {
+    host: &'h Host,
+    source: &'h RecordingSource,
+    today: Date,
+    /// What was compiled, with what it was compiled from.
+    compiled: Vec<(Vec<Input>, Limits, Arc<Program>)>,
+    exclusions: Vec<LoadedExclusion>,
+}
+
+impl Builder<'_> {
+    fn profile(&mut self, config: &Config, count: usize) -> Result<Profile, RulesetError> {
+        let refuse = |kind| RulesetError { profile: config.profile.clone(), kind };
+        let applied = self.applied(config);
+        let rules = exclusion_rules(&applied)
+            .map_err(|error| refuse(RulesetErrorKind::Exclusions(error)))?;
+        let inputs = inputs(config, &rules, self.source)
+            .map_err(|error| refuse(RulesetErrorKind::Crs(error)))?;
+        let program = self
+            .program(inputs, Limits::from(&config.limits))
+            .map_err(|errors| refuse(RulesetErrorKind::Rules(errors)))?;
+        Ok(Profile::new(program, settings(config, self.host), canary(config), count))
+    }
+
+    /// The exclusions of a profile that are in force; those that are not are remembered.
+    fn applied(&mut self, config: &Config) -> Vec<Exclusion> {
+        let late = config.expired_exclusions == ExpiredExclusions::Apply;
+        let loaded = config.exclusions.iter().map(Exclusion::from).map(|exclusion| {
+            let expired = !exclusion.holds_on(self.today);
+            let profile = config.profile.clone();
+            LoadedExclusion { profile, exclusion, expired, applied: !expired || late }
+        });
+        let loaded: Vec<_> = loaded.collect();
+        let applied = loaded.iter().filter(|loaded| loaded.applied);
+        let applied = applied.map(|loaded| loaded.exclusion.clone()).collect();
+        self.exclusions.extend(loaded);
+        applied
+    }
+
+    fn program(&mut self, inputs: Vec<Input>, limits: Limits) -> Result<Arc<Program>, BuildErrors> {
+        let same = |compiled: &&(Vec<Input>, Limits, Arc<Program>)| {
+            compiled.0 == inputs && compiled.1 == limits
+        };
+        if let Some((_, _, program)) = self.compiled.iter().find(same) {
+            return Ok(Arc::clone(program));
+        }
+        let program = Arc::new(Program::build(&inputs, self.source, limits.clone())?);
+        self.compiled.push((inputs, limits, Arc::clone(&program)));
+        Ok(program)
+    }
+}
+
+/// The canary of a profile: its own, or that of CRS.
+fn canary(config: &Config) -> Option<String> {
+    config.canary.clone().or_else(|| config.crs.is_some().then(|| CRS_CANARY.to_owned()))
+}
+
+fn settings(config: &Config, host: &Host) -> Settings {
+    let page = config.block.body.clone().map(|body| {
+        let content_type = config.block.content_type.as_deref();
+        (content_type.unwrap_or("text/plain; charset=utf-8").to_owned(), body)
+    });
+    Settings {
+        profile: config.profile.clone(),
+        rule_engine: config.mode.map(RuleEngine::from),
+        sample: Sample::percent(config.sample_percent).unwrap_or_default(),
+        response: config.response.into(),
+        truncated_body: config.oversized_body.into(),
+        trusted_hops: config.trusted_hops,
+        redaction: config.redaction(),
+        audit_format: config.audit.format.into(),
+        block_status: config.block.status,
+        block_page: page,
+        lookup: None,
+        collections: host.collections.clone(),
+    }
+}
+
+/// What the program is built from: base, `setup`, CRS's set-up, typed settings, exclusions for a path,
+/// the rules of CRS, files, `directives`, exclusions for every path, typed limits. Later directives
+/// override earlier ones, but CRS's initialisation keeps what stands before it.
+fn inputs(
+    config: &Config,
+    exclusions: &ExclusionRules,
+    source: &RecordingSource,
+) -> Result<Vec<Input>, SourceError> {
+    let mut rules = match &config.crs {
+        Some(folder) => source.crs(folder)?,
         None if config.base => vec![glacis_rules::base()],
         None => Vec::new(),
     };
-    // The first input is the base configuration, if there is one.
-    inputs.insert(usize::from(config.base), text("setup", &config.setup));
+    // The first input is the base configuration, if there is one; the set-up of CRS is the next.
+    let mut rest = rules.split_off(usize::from(config.base).min(rules.len()));
+    let after_setup = rest.split_off(usize::from(config.crs.is_some()).min(rest.len()));
+    let typed = CrsSettings {
+        paranoia: config.paranoia,
+        detection_paranoia: config.detection_paranoia,
+        inbound_threshold: config.inbound_threshold,
+        outbound_threshold: config.outbound_threshold,
+    };
+    let mut inputs = rules;
+    inputs.extend(text("setup", &config.setup));
+    inputs.append(&mut rest);
+    inputs.extend(typed.input());
+    inputs.extend(text("exclusions", &exclusions.before));
+    inputs.extend(after_setup);
     inputs.extend(config.rules.iter().cloned().map(Input::File));
-    inputs.push(text("directives", &config.directives));
+    inputs.extend(text("directives", &config.directives));
+    inputs.extend(text("exclusions", &exclusions.after));
+    inputs.extend(text("limits", &limit_directives(config)));
     Ok(inputs)
+}
+
+fn text(name: &str, text: &str) -> Option<Input> {
+    let input = || Input::Text { name: name.to_owned(), text: text.to_owned() };
+    (!text.is_empty()).then(input)
+}
+
+/// The typed limit of request bodies, and what becomes of longer ones, as SecLang.
+fn limit_directives(config: &Config) -> String {
+    let mut directives = String::new();
+    if let Some(bytes) = config.request_body_bytes_max {
+        directives += &format!("SecRequestBodyLimit {bytes}\n");
+    }
+    if config.oversized_body != OversizedBody::Reject {
+        directives += "SecRequestBodyLimitAction ProcessPartial\n";
+    }
+    directives
 }

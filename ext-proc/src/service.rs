@@ -6,27 +6,34 @@ use core::{
     pin::Pin,
     task::{Context, Poll},
 };
-use std::{fmt, panic::catch_unwind, sync::Arc};
+use std::{fmt, panic::catch_unwind, path::Path, sync::Arc};
 
 use envoy_types::pb::envoy::service::ext_proc::v3::{
     ProcessingRequest, ProcessingResponse,
     external_processor_server::{ExternalProcessor, ExternalProcessorServer},
 };
+use glacis_rules::Record;
+use glacis_service::Readiness;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinHandle,
 };
 use tokio_stream::Stream;
-use tonic::{Code, Request, Response, Status, Streaming, service::Routes};
+use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap, service::Routes};
 
 use crate::{
     audit::AuditWriter,
+    canary,
     config::Config,
     metrics::{ErrorKind, Metrics},
-    ruleset::Ruleset,
+    reload::Reloader,
+    ruleset::{Host, Rulesets},
     session::{Session, Shared},
     wire::{Incoming, Message, WireError},
 };
+
+/// The key of gRPC metadata that names a profile.
+const PROFILE_HEADER: &str = "glacis-profile";
 
 /// The external processor.
 #[derive(Clone, Debug)]
@@ -40,15 +47,27 @@ impl Processor {
     /// The name under which gRPC knows the service, for its health.
     pub const NAME: &str = "envoy.service.ext_proc.v3.ExternalProcessor";
 
-    /// A processor that applies `ruleset` as `config` says.
+    /// A processor that applies `rulesets`, which are those of `config`.
     #[must_use]
-    pub fn new(config: &Config, ruleset: Ruleset, metrics: Metrics, audit: AuditWriter) -> Self {
+    pub fn new(config: &Config, rulesets: Rulesets, metrics: Metrics, audit: AuditWriter) -> Self {
         let streams_max = config.max_streams.min(Semaphore::MAX_PERMITS);
         Self {
-            shared: Arc::new(Shared::new(config, ruleset, metrics, audit)),
+            shared: Arc::new(Shared::new(config, rulesets, metrics, audit)),
             room: Arc::new(Semaphore::new(streams_max)),
             message_bytes_max: config.max_message_bytes,
         }
+    }
+
+    /// Looks after the service while it runs, and holds readiness back when something is wrong. To be
+    /// called within a runtime.
+    pub fn look_after(&self, config: &Config, readiness: &Readiness) {
+        canary::start(&self.shared, readiness, config.canary_seconds.duration());
+    }
+
+    /// What reads the configuration anew; the service has to be that of this reading.
+    #[must_use]
+    pub fn reloader(&self, path: &Path, config: Config, host: Host, record: Record) -> Reloader {
+        Reloader::new(path, Arc::clone(&self.shared), config, host, record)
     }
 
     /// The service, to be served.
@@ -71,12 +90,21 @@ impl ExternalProcessor for Processor {
             self.shared.metrics().error(ErrorKind::Overload);
             return Err(Status::resource_exhausted("max_streams exchanges are under inspection"));
         };
+        let named = profile_of(request.metadata());
+        let session = Session::new(Arc::clone(&self.shared), named);
         Ok(Response::new(Answers {
             messages: request.into_inner(),
-            state: State::Waiting(Box::new(Session::new(Arc::clone(&self.shared)))),
+            state: State::Waiting(Box::new(session)),
             _permit: permit,
         }))
     }
+}
+
+/// The profile that a route names in `grpc_initial_metadata`. What is not text is no name of a profile,
+/// and not the same as none: the empty name belongs to nobody.
+fn profile_of(metadata: &MetadataMap) -> Option<String> {
+    let value = metadata.get(PROFILE_HEADER)?;
+    Some(value.to_str().unwrap_or_default().to_owned())
 }
 
 /// The answers on one stream.

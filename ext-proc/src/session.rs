@@ -8,29 +8,25 @@
 use core::time::Duration;
 use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
-    sync::{Arc, Mutex},
+    sync::{Arc, PoisonError, RwLock},
     time::{Instant, SystemTime},
 };
 
 use envoy_types::pb::envoy::service::ext_proc::v3::ProcessingResponse;
-use glacis_inspector::{Decision, End, Inspector, RequestHead, ResponseHead, request_id};
+use glacis_inspector::{
+    Decision, End, Hints, Inspector, RequestHead, ResponseHead, UnknownProfile, request_id,
+};
 use tonic::Status;
 
 use crate::{
     audit::AuditWriter,
     config::Config,
     metrics::{ErrorKind, Metrics},
+    profile::Profile,
     reply::{self, ModeOverride, Part},
-    ruleset::Ruleset,
+    ruleset::Rulesets,
     wire::{Body, BodyMode, Head, Incoming, Message, Modes},
 };
-
-/// Inspectors kept for reuse.
-const POOLED_MAX: usize = 256;
-
-/// An inspector that has taken more body bytes than this is not kept: a few uploads must not leave
-/// their memory behind for good.
-const POOLED_BODY_BYTES_MAX: usize = 1 << 20;
 
 /// Request headers that only Glacis may set: a client's are taken out before the request goes on.
 const OWN_HEADERS: &str = "x-glacis-";
@@ -38,28 +34,27 @@ const OWN_HEADERS: &str = "x-glacis-";
 /// What all streams share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    ruleset: Ruleset,
+    rulesets: RwLock<Arc<Rulesets>>,
     metrics: Metrics,
     audit: AuditWriter,
     pub(crate) inline_body_bytes: usize,
     deadline: Duration,
-    pool: Mutex<Vec<Inspector>>,
 }
 
 impl Shared {
     pub(crate) fn new(
         config: &Config,
-        ruleset: Ruleset,
+        rulesets: Rulesets,
         metrics: Metrics,
         audit: AuditWriter,
     ) -> Self {
+        metrics.loaded(&rulesets);
         Self {
-            ruleset,
+            rulesets: RwLock::new(Arc::new(rulesets)),
             metrics,
             audit,
             inline_body_bytes: config.inline_body_bytes,
             deadline: Duration::from_millis(config.deadline_ms),
-            pool: Mutex::default(),
         }
     }
 
@@ -67,23 +62,30 @@ impl Shared {
         &self.metrics
     }
 
-    fn inspector(&self) -> Inspector {
-        let pooled = self.pool.lock().ok().and_then(|mut pool| pool.pop());
-        pooled.unwrap_or_else(|| {
-            let Ruleset { program, settings } = &self.ruleset;
-            Inspector::new(Arc::clone(program), Arc::clone(settings))
-        })
+    /// The rulesets in use. An exchange keeps those with which it began.
+    pub(crate) fn rulesets(&self) -> Arc<Rulesets> {
+        Arc::clone(&self.rulesets.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn keep(&self, inspector: Inspector) {
-        if inspector.body_bytes() > POOLED_BODY_BYTES_MAX {
-            return;
+    /// Puts other rulesets to use, for exchanges that begin from now on.
+    pub(crate) fn replace(&self, rulesets: Rulesets) {
+        self.metrics.loaded(&rulesets);
+        let old = core::mem::replace(
+            &mut *self.rulesets.write().unwrap_or_else(PoisonError::into_inner),
+            Arc::new(rulesets),
+        );
+        // Outside the lock: the last of the old ones to go takes a while.
+        drop(old);
+    }
+
+    /// The profile of an exchange.
+    fn choose(&self, hints: Hints<'_>) -> Result<Arc<Profile>, UnknownProfile> {
+        let rulesets = self.rulesets();
+        let choice = rulesets.profiles.choose(hints);
+        if choice.as_ref().map_or(true, |choice| choice.unknown) {
+            self.metrics.unknown_profiles.inc();
         }
-        if let Ok(mut pool) = self.pool.lock()
-            && pool.len() < POOLED_MAX
-        {
-            pool.push(inspector);
-        }
+        choice.map(|choice| Arc::clone(choice.profile))
     }
 }
 
@@ -104,6 +106,10 @@ enum Half {
 #[derive(Debug)]
 pub(crate) struct Session {
     shared: Arc<Shared>,
+    /// The profile that came with the stream.
+    named: Option<String>,
+    /// `None` until the request's headers have come.
+    profile: Option<Arc<Profile>>,
     /// `None` until the request's headers have come, and once the exchange is over.
     inspector: Option<Inspector>,
     modes: Modes,
@@ -142,10 +148,13 @@ impl From<Misordered> for Status {
 }
 
 impl Session {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    /// A stream that was opened with the name of a profile, perhaps.
+    pub(crate) fn new(shared: Arc<Shared>, named: Option<String>) -> Self {
         shared.metrics.streams_open.inc();
         Self {
             shared,
+            named,
+            profile: None,
             inspector: None,
             modes: Modes::default(),
             request: Half::Headers,
@@ -198,10 +207,16 @@ impl Session {
         Ok((!sent.observability_mode).then_some(answer))
     }
 
-    fn request_headers(&mut self, head: &Head) -> Result<ProcessingResponse, Misordered> {
+    fn request_headers(&mut self, head: &Head) -> Result<ProcessingResponse, Status> {
         if self.request != Half::Headers || self.response != Half::Headers {
-            return Err(Misordered::RequestHeadersTwice);
+            return Err(Misordered::RequestHeadersTwice.into());
         }
+        let hints = Hints {
+            stream: self.named.as_deref(),
+            route_metadata: head.route_profile.as_deref(),
+            route: head.route.as_deref(),
+        };
+        let profile = self.shared.choose(hints).map_err(|_| unknown_profile())?;
         let headers = head.headers();
         let made_up;
         let id = if let Some(id) = request_id(&headers) {
@@ -210,7 +225,7 @@ impl Session {
             made_up = random_id();
             &made_up
         };
-        let inspector = self.inspector.insert(self.shared.inspector());
+        let inspector = self.inspector.insert(self.profile.insert(profile).inspector());
         let decision = inspector.request_headers(&RequestHead {
             headers: &headers,
             protocol: head.protocol.as_deref(),
@@ -219,6 +234,7 @@ impl Session {
             time: now(),
             source: head.source,
             destination: head.destination,
+            lot: lot(),
         });
         let wants_response = inspector.wants_response();
         self.request = match decision {
@@ -415,7 +431,9 @@ impl Drop for Session {
         for rule in inspector.matched_rules().filter(|rule| rule.log) {
             self.shared.metrics.rule_matched(rule.id.0);
         }
-        self.shared.keep(inspector);
+        if let Some(profile) = &self.profile {
+            profile.keep(inspector);
+        }
     }
 }
 
@@ -426,15 +444,26 @@ impl Session {
     }
 }
 
-fn now() -> Duration {
+pub(crate) fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
+fn unknown_profile() -> Status {
+    Status::failed_precondition("Envoy names a profile that is not in the configuration")
+}
+
+/// The randomness is that of the standard library's hash maps: it cannot be foreseen from outside.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// A number from 0 to 99.
+fn lot() -> u8 {
+    u8::try_from(random() % 100).unwrap_or_default()
+}
+
 /// A name for a request that came without one, in the form of a random UUID (RFC 9562, version 4).
-///
-/// The randomness is that of the standard library's hash maps: it makes names that differ, no secrets.
 fn random_id() -> String {
-    let random = || RandomState::new().build_hasher().finish();
     let (high, low) = (random(), random());
     format!(
         "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",

@@ -16,6 +16,10 @@ use glacis_engine::Endpoint;
 use glacis_inspector::{Header, parse_endpoint};
 use tonic::Status;
 
+/// The attribute with the profile of a route. What Envoy is given in `request_attributes` are expressions
+/// (CEL), and come back under their own text: this one looks into the metadata of the route.
+const ROUTE_PROFILE: &str = "xds.route_metadata.filter_metadata.glacis.profile";
+
 /// A part of an exchange.
 #[derive(Debug)]
 pub(crate) enum Message {
@@ -62,6 +66,10 @@ pub(crate) struct Head {
     pub(crate) source: Option<Endpoint>,
     pub(crate) destination: Option<Endpoint>,
     pub(crate) protocol: Option<String>,
+    /// The name of the route.
+    pub(crate) route: Option<String>,
+    /// The profile that the route's metadata names.
+    pub(crate) route_profile: Option<String>,
 }
 
 /// A body, or a piece of one.
@@ -153,6 +161,8 @@ impl Head {
             source: address("source.address"),
             destination: address("destination.address"),
             protocol: attribute(attributes, "request.protocol").map(str::to_owned),
+            route: attribute(attributes, "xds.route_name").map(str::to_owned),
+            route_profile: attribute(attributes, ROUTE_PROFILE).map(str::to_owned),
             headers: head.headers.map(|map| map.headers).unwrap_or_default(),
             end_of_stream: head.end_of_stream,
         }

@@ -4,42 +4,14 @@
 
 mod harness;
 
-use core::{net::SocketAddr, time::Duration};
-use std::io::{Read as _, Write as _};
+use core::time::Duration;
 
-use harness::{Sent, Service, Stream};
+use harness::{Sent, Service, Stream, counted, get};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 const RULES: &str = r#"
     SecRule ARGS "@contains attack" "id:1,phase:2,deny,status:403,log,logdata:'%{MATCHED_VAR}'"
 "#;
-
-/// The body of an HTTP answer.
-fn http(address: SocketAddr, path: &str) -> (u16, String) {
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
-}
-
-async fn get(address: SocketAddr, path: &'static str) -> (u16, String) {
-    tokio::task::spawn_blocking(move || http(address, path)).await.unwrap()
-}
-
-/// Waits until metrics have the line.
-async fn counted(service: &Service, line: &str) {
-    let mut text = String::new();
-    for _ in 0..100 {
-        text = get(service.admin, "/metrics").await.1;
-        if text.lines().any(|found| found == line) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("no {line} in\n{text}");
-}
 
 #[tokio::test]
 async fn exchanges_are_counted() {

@@ -68,6 +68,8 @@ impl From<RuleEngine> for Mode {
 pub enum Uninspected {
     /// Rules do not run at all (`SecRuleEngine Off`, or `ctl:ruleEngine=Off`).
     EngineOff,
+    /// The profile's rules run for a sample of requests, and this one is not in it.
+    NotSampled,
     /// There is a body, and the rules do not ask for it.
     BodyNotWanted,
     /// The body is a stream of gRPC messages.
@@ -76,6 +78,8 @@ pub enum Uninspected {
     WebSocket,
     /// What follows the headers is a tunnel (`CONNECT`).
     Tunnel,
+    /// The body is larger than what is inspected, and such are passed without a look at them.
+    BodyTooLarge,
     /// Only the beginning of the body was seen.
     BodyTruncated,
     /// The host was asked for the body and did not bring it (all of it).
@@ -90,12 +94,14 @@ pub enum Uninspected {
 
 impl Uninspected {
     /// Every reason.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::EngineOff,
+        Self::NotSampled,
         Self::BodyNotWanted,
         Self::GrpcBody,
         Self::WebSocket,
         Self::Tunnel,
+        Self::BodyTooLarge,
         Self::BodyTruncated,
         Self::BodyNotSent,
         Self::ResponseTruncated,
@@ -108,10 +114,12 @@ impl Uninspected {
     pub const fn name(self) -> &'static str {
         match self {
             Self::EngineOff => "engine_off",
+            Self::NotSampled => "not_sampled",
             Self::BodyNotWanted => "body_not_wanted",
             Self::GrpcBody => "grpc_body",
             Self::WebSocket => "websocket",
             Self::Tunnel => "tunnel",
+            Self::BodyTooLarge => "body_too_large",
             Self::BodyTruncated => "body_truncated",
             Self::BodyNotSent => "body_not_sent",
             Self::ResponseTruncated => "response_truncated",

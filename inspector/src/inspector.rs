@@ -4,8 +4,8 @@ use core::{net::Ipv4Addr, time::Duration};
 use std::sync::Arc;
 
 use glacis_engine::{
-    CollectionStore, Endpoint, Lookup, MatchedRule, Phase, Program, Refusal, RuleId, Start,
-    Transaction, Verdict,
+    CollectionStore, Endpoint, Lookup, MatchedRule, Phase, Program, Refusal, RuleEngine, RuleId,
+    Start, Transaction, Verdict,
 };
 
 use crate::{
@@ -14,9 +14,10 @@ use crate::{
     decision::{Decision, Mode, Outcome, Receipt, Reply, Uninspected},
     redact::Redaction,
     request::{
-        Header, RequestHead, ResponseHead, find, is_chunked, is_event_stream, is_grpc, is_tunnel,
-        is_websocket,
+        Header, RequestHead, ResponseHead, content_length, find, is_chunked, is_event_stream,
+        is_grpc, is_tunnel, is_websocket,
     },
+    sample::Sample,
 };
 
 /// How much of responses is inspected.
@@ -36,6 +37,10 @@ pub enum ResponseInspection {
 pub struct Settings {
     /// The name that receipts and audit records carry.
     pub profile: String,
+    /// Whether rules run, and may block, instead of what the rules say (`SecRuleEngine`).
+    pub rule_engine: Option<RuleEngine>,
+    /// Of which requests the rules run.
+    pub sample: Sample,
     /// How much of responses is inspected, if the rules look at responses at all.
     pub response: ResponseInspection,
     /// Proxies before the host that append to `x-forwarded-for`; 0 to use the source address.
@@ -65,6 +70,8 @@ pub enum TruncatedBody {
     Reject,
     /// The beginning is inspected, and the request passes if nothing is found there.
     Inspect,
+    /// Nothing of the body is inspected, and the request passes if nothing is found elsewhere in it.
+    Pass,
 }
 
 /// Whether a piece of a body is the last.
@@ -166,6 +173,7 @@ impl Inspector {
     /// when there is no body to wait for.
     pub fn request_headers(&mut self, head: &RequestHead<'_>) -> Decision {
         self.begin(head);
+        self.set_mode(head.lot);
         self.transaction.evaluate_request_headers();
         if let Some(reply) = self.refusal() {
             return reply;
@@ -177,9 +185,19 @@ impl Inspector {
                 return Decision::NeedBody;
             }
         } else if self.mode() == Mode::Off {
-            self.uninspected = Some(Uninspected::EngineOff);
+            self.uninspected = self.uninspected.or(Some(Uninspected::EngineOff));
         }
         self.evaluate_request()
+    }
+
+    /// Whether rules run on this exchange, and may block.
+    fn set_mode(&mut self, lot: u8) {
+        if !self.settings.sample.has(lot) {
+            self.transaction.set_rule_engine(RuleEngine::Off);
+            self.uninspected = Some(Uninspected::NotSampled);
+        } else if let Some(mode) = self.settings.rule_engine {
+            self.transaction.set_rule_engine(mode);
+        }
     }
 
     fn begin(&mut self, head: &RequestHead<'_>) {
@@ -226,7 +244,7 @@ impl Inspector {
     /// Why the body of a request is not waited for, if it is not.
     fn body_left_out(&self, head: &RequestHead<'_>) -> Option<Uninspected> {
         if self.mode() == Mode::Off {
-            Some(Uninspected::EngineOff)
+            self.uninspected.or(Some(Uninspected::EngineOff))
         } else if is_websocket(head) {
             Some(Uninspected::WebSocket)
         } else if is_tunnel(head.headers) {
@@ -235,15 +253,32 @@ impl Inspector {
             Some(Uninspected::BodyNotWanted)
         } else if is_grpc(head.headers) {
             Some(Uninspected::GrpcBody)
+        } else if self.passes_for_size(content_length(head.headers)) {
+            Some(Uninspected::BodyTooLarge)
         } else {
             None
         }
+    }
+
+    /// Whether a body of this announced size is one to be passed without a look at it.
+    fn passes_for_size(&self, bytes: Option<usize>) -> bool {
+        let bytes_max = self.transaction.program().limits().request_body_bytes_max;
+        self.settings.truncated_body == TruncatedBody::Pass
+            && bytes.is_some_and(|bytes| bytes > bytes_max)
     }
 
     /// Takes a piece of the request body; runs phase 2 at its end.
     pub fn request_body(&mut self, chunk: &[u8], end: End) -> Decision {
         if self.stage != Stage::RequestBody {
             return Decision::Continue;
+        }
+        // Known to be cut off before anything of it was looked at: it can be left out as a whole.
+        if end == End::Truncated
+            && !self.body_seen
+            && self.settings.truncated_body == TruncatedBody::Pass
+        {
+            self.uninspected = Some(Uninspected::BodyTooLarge);
+            return self.evaluate_request();
         }
         self.body_seen = true;
         self.body_bytes = self.body_bytes.saturating_add(chunk.len());

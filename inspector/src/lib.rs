@@ -17,17 +17,22 @@
 
 mod audit;
 mod body;
+pub mod canary;
 mod client;
 mod decision;
 mod inspector;
 mod json;
+mod profile;
 mod redact;
 mod request;
+mod sample;
 mod time;
 
 pub use audit::AuditFormat;
 pub use client::parse_endpoint;
 pub use decision::{Decision, Mode, Outcome, Receipt, Reply, Uninspected};
 pub use inspector::{End, Inspector, ResponseInspection, Settings, TruncatedBody};
+pub use profile::{Choice, Hints, Profiles, UnknownProfile, UnknownProfilePolicy};
 pub use redact::{Redaction, SECRET_NAMES};
 pub use request::{Header, RequestHead, ResponseHead, request_id};
+pub use sample::Sample;

@@ -30,6 +30,9 @@ pub struct RequestHead<'a> {
     pub source: Option<Endpoint>,
     /// The address the host was called on.
     pub destination: Option<Endpoint>,
+    /// A number from 0 to 99 that the host draws for each request: whether it is in a
+    /// [`Sample`](crate::Sample). A client must not be able to foresee it.
+    pub lot: u8,
 }
 
 /// The head of a response.
@@ -67,6 +70,12 @@ fn has_token(headers: &[Header<'_>], name: &[u8], token: &[u8]) -> bool {
         .filter(|header| header.name.eq_ignore_ascii_case(name))
         .flat_map(|header| header.value.split(|&byte| byte == b','))
         .any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
+}
+
+/// The announced size of the body. More than one announcement that differ are refused by Envoy.
+pub(crate) fn content_length(headers: &[Header<'_>]) -> Option<usize> {
+    let value = find(headers, b"content-length")?;
+    core::str::from_utf8(value).ok()?.trim().parse().ok()
 }
 
 fn media_type<'a>(headers: &[Header<'a>]) -> &'a [u8] {
@@ -168,6 +177,7 @@ mod tests {
                 time: Duration::ZERO,
                 source: None,
                 destination: None,
+                lot: 0,
             };
             assert_eq!(is_websocket(&head), expected, "{protocol} {pairs:?}");
         }

@@ -48,6 +48,7 @@ fn record(
         time: Duration::from_secs(1_700_000_000),
         source: None,
         destination: None,
+        lot: 0,
     });
     if decision == Decision::NeedBody {
         inspector.request_body(body.as_bytes(), End::Last);

@@ -149,6 +149,7 @@ fn record(case: &Case, format: AuditFormat) -> String {
         time: Duration::from_secs(1_700_000_000),
         source: Some(Endpoint { address: [192, 0, 2, 7].into(), port: 4711 }),
         destination: Some(Endpoint { address: [192, 0, 2, 1].into(), port: 443 }),
+        lot: 0,
     };
     if inspector.request_headers(&head) == Decision::NeedBody {
         inspector.request_body(case.body.as_bytes(), End::Last);

@@ -17,13 +17,23 @@
 //! ```
 
 mod crs;
+mod crs_settings;
+mod date;
+mod exclusion;
 mod files;
 mod glob;
+mod record;
 
 use glacis_engine::Input;
 
 pub use crs::crs;
+pub use crs_settings::CrsSettings;
+pub use date::{Date, DateError};
+pub use exclusion::{
+    EXCLUSION_ID_MIN, EXCLUSIONS_MAX, Exclusion, ExclusionError, ExclusionRules, exclusion_rules,
+};
 pub use files::FileSource;
+pub use record::{Record, RecordingSource};
 
 /// The name under which [`base`] appears in messages.
 pub const BASE_NAME: &str = "glacis:base";
@@ -32,7 +42,8 @@ pub const BASE_NAME: &str = "glacis:base";
 ///
 /// It turns the engine on, has request bodies parsed according to their content type, refuses those
 /// that cannot be parsed, and sets limits. Its rules have the ids 100000 to 100099. Everything in it
-/// can be overridden by directives that follow it (`SecRuleRemoveById` for its rules).
+/// can be overridden by directives that follow it (`SecRuleRemoveById` for its rules). Typed exclusions
+/// take the ids from [`EXCLUSION_ID_MIN`] to 100899.
 #[must_use]
 pub fn base() -> Input {
     Input::Text { name: BASE_NAME.to_owned(), text: include_str!("../base/glacis.conf").to_owned() }

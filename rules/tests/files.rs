@@ -4,7 +4,7 @@
 use std::{fs, path::PathBuf};
 
 use glacis_engine::{Input, Limits, Program, Source as _};
-use glacis_rules::{FileSource, crs};
+use glacis_rules::{FileSource, RecordingSource, crs};
 
 /// A folder of this test's own, with the named files; their content is their name.
 fn folder(name: &str, files: &[&str]) -> PathBuf {
@@ -175,4 +175,47 @@ fn crs_is_found_in_its_layouts() {
     }
     let error = crs(&folder("crs", &[]).join("nowhere")).unwrap_err().to_string();
     assert!(error.contains("there is no such folder"), "{error}");
+}
+
+/// What changes a record: each answer of the file system that has changed, and nothing else.
+#[test]
+fn a_record_tells_change() {
+    let folder = folder("record", &["main.conf", "a.conf", "rules/1.conf", "crs/rules/1.conf"]);
+    let main = "Include a.conf\nInclude rules/*.conf\n";
+    fs::write(folder.join("main.conf"), main).unwrap();
+    fs::write(folder.join("crs/crs-setup.conf"), "").unwrap();
+    for file in ["a.conf", "rules/1.conf", "crs/rules/1.conf"] {
+        fs::write(folder.join(file), "SecRuleEngine On\n").unwrap();
+    }
+    let record = || {
+        let source = RecordingSource::new();
+        source.note(&folder.join("settings"));
+        let mut inputs = source.crs(&folder.join("crs")).unwrap();
+        inputs.push(Input::File(folder.join("main.conf").to_str().unwrap().to_owned()));
+        let _ = Program::build(&inputs, &source, Limits::default());
+        source.into_record()
+    };
+    let seen = record();
+    assert_eq!(seen.as_read(), seen.now());
+    let steps: &[(&str, &str)] = &[
+        ("a.conf", "SecRuleEngine Off\n"),
+        ("rules/1.conf", "SecRuleEngine Off\n"),
+        ("rules/2.conf", "SecRuleEngine On\n"),
+        ("main.conf", "Include a.conf\nInclude rules/*.conf\n\n"),
+        ("main.conf", "Include b.conf\n"),
+        ("b.conf", "SecRuleEngine On\n"),
+        ("crs/rules/1.conf", "SecRuleEngine Off\n"),
+        ("crs/rules/2.conf", "SecRuleEngine Off\n"),
+        ("settings", "anything"),
+    ];
+    for (file, text) in steps {
+        let before = record();
+        assert_eq!(before.as_read(), before.now(), "{file}");
+        fs::write(folder.join(file), text).unwrap();
+        assert_ne!(before.as_read(), before.now(), "{file}");
+        // What was written again is the same.
+        let after = record();
+        fs::write(folder.join(file), text).unwrap();
+        assert_eq!(after.as_read(), after.now(), "{file}");
+    }
 }

@@ -1,5 +1,5 @@
 //! Metrics and health over plain HTTP: `/metrics`, `/healthz` (the process runs), `/readyz` (it
-//! takes requests: not while draining).
+//! takes requests; if not, why).
 
 use core::{convert::Infallible, time::Duration};
 use std::sync::Arc;
@@ -13,6 +13,8 @@ use tokio::{
     sync::{Semaphore, watch},
 };
 
+use crate::readiness::Causes;
+
 /// Connections served at once; more have to wait.
 const CONNECTIONS_MAX: usize = 64;
 
@@ -25,7 +27,7 @@ type Answer = Response<String>;
 pub(crate) async fn serve(
     listener: TcpListener,
     registry: Arc<Registry>,
-    ready: watch::Receiver<bool>,
+    causes: watch::Receiver<Causes>,
 ) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
@@ -38,10 +40,10 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        let (registry, ready) = (Arc::clone(&registry), ready.clone());
+        let (registry, causes) = (Arc::clone(&registry), causes.clone());
         tokio::spawn(async move {
             let answer = service_fn(move |request: Request<Incoming>| {
-                let answer = answer(&request, &registry, *ready.borrow());
+                let answer = answer(&request, &registry, &causes.borrow());
                 async move { Ok::<_, Infallible>(answer) }
             });
             // A client that goes away is no event worth a log line.
@@ -55,15 +57,18 @@ pub(crate) async fn serve(
     }
 }
 
-fn answer<B>(request: &Request<B>, registry: &Registry, ready: bool) -> Answer {
+fn answer<B>(request: &Request<B>, registry: &Registry, causes: &Causes) -> Answer {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return text(StatusCode::METHOD_NOT_ALLOWED, "GET only\n".to_owned());
     }
     match request.uri().path() {
         "/metrics" => metrics(registry),
         "/healthz" => text(StatusCode::OK, "ok\n".to_owned()),
-        "/readyz" if ready => text(StatusCode::OK, "ready\n".to_owned()),
-        "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, "draining\n".to_owned()),
+        "/readyz" if causes.is_empty() => text(StatusCode::OK, "ready\n".to_owned()),
+        "/readyz" => {
+            let lines = causes.iter().map(|(cause, why)| format!("{cause}: {why}\n"));
+            text(StatusCode::SERVICE_UNAVAILABLE, lines.collect())
+        }
         _ => text(StatusCode::NOT_FOUND, "try /metrics, /healthz or /readyz\n".to_owned()),
     }
 }
@@ -99,12 +104,15 @@ mod tests {
             ("GET", "/metrics", true, 200, "# EOF\n"),
             ("GET", "/healthz", false, 200, "ok\n"),
             ("GET", "/readyz", true, 200, "ready\n"),
-            ("GET", "/readyz", false, 503, "draining\n"),
+            ("GET", "/readyz", false, 503, "canary: it sang\ndraining: it ends\n"),
             ("POST", "/metrics", true, 405, "GET only\n"),
             ("GET", "/", true, 404, "try /metrics, /healthz or /readyz\n"),
         ] {
             let request = Request::builder().method(method).uri(path).body(()).unwrap();
-            let answer = answer(&request, &Registry::default(), ready);
+            let causes = [("draining", "it ends"), ("canary", "it sang")];
+            let causes = causes.map(|(cause, why)| (cause, why.to_owned()));
+            let causes = if ready { Causes::new() } else { causes.into() };
+            let answer = answer(&request, &Registry::default(), &causes);
             assert_eq!((answer.status().as_u16(), answer.body().as_str()), (status, body));
         }
     }

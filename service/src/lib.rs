@@ -1,5 +1,5 @@
-//! What the gRPC services share: configuration files, listeners, health, metrics over HTTP, logs, and
-//! the way a process ends.
+//! What the gRPC services share: configuration files and reading them anew, listeners, readiness, metrics
+//! over HTTP, logs, and the way a process ends.
 //!
 //! A service loads its own configuration type with [`config::load`], binds with [`Server::bind`] and
 //! hands its gRPC routes to [`Server::serve`], which returns when the process has been told to end
@@ -11,9 +11,12 @@ mod admin;
 pub mod config;
 mod drain;
 mod listener;
+mod readiness;
+pub mod reload;
 mod server;
 pub mod telemetry;
 
 pub use drain::{ended_by_signal, exit_at_second_signal};
 pub use listener::BindError;
+pub use readiness::Readiness;
 pub use server::{ServeError, Server};

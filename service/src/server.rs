@@ -11,12 +11,13 @@ use tokio::{
 };
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::{service::Routes, transport};
-use tonic_health::ServingStatus;
+use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{
     admin,
     config::{Admin, Drain, Listen},
     listener::{self, BindError},
+    readiness::{Causes, Readiness},
 };
 
 /// HTTP/2 streams that one connection may have open: Envoy opens one per request under inspection.
@@ -84,7 +85,7 @@ impl Server {
     }
 
     /// Serves `routes` and the gRPC health service until `end` is ready; then health says
-    /// `NOT_SERVING` for [`Drain::notice`], no connection is accepted any more, and open streams
+    /// `NOT_SERVING`, as it does while something holds `readiness` back, for [`Drain::notice`], no connection is accepted any more, and open streams
     /// have [`Drain::limit`] to finish.
     ///
     /// `name` is the gRPC service whose health is reported, besides the empty name.
@@ -96,16 +97,17 @@ impl Server {
         routes: Routes,
         name: &'static str,
         registry: Arc<Registry>,
+        readiness: &Readiness,
         drain: Drain,
         end: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
         let (health, health_service) = tonic_health::server::health_reporter();
-        health.set_service_status(name, ServingStatus::Serving).await;
+        report(&health, name, &readiness.subscribe()).await;
+        tokio::spawn(keep_reporting(health.clone(), name, readiness.subscribe()));
         let routes = routes.add_service(health_service);
-        let (ready, ready_seen) = watch::channel(true);
         let (close, _) = watch::channel(false);
         if let Some(listener) = self.admin {
-            tokio::spawn(admin::serve(listener, registry, ready_seen));
+            tokio::spawn(admin::serve(listener, registry, readiness.subscribe()));
         }
         let mut serving = JoinSet::new();
         if let Some(listener) = self.tcp {
@@ -134,10 +136,8 @@ impl Server {
             finished = serving.join_next() => finished,
         };
         tracing::info!("draining: not ready any more, open streams finish");
-        ready.send_replace(false);
-        for service in ["", name] {
-            health.set_service_status(service, ServingStatus::NotServing).await;
-        }
+        readiness.hold("draining", "the process ends");
+        report(&health, name, &readiness.subscribe()).await;
         if finished.is_none() {
             tokio::time::sleep(drain.notice).await;
         }
@@ -156,6 +156,25 @@ impl Server {
             Some(Ok(Err(error))) => Err(ServeError(error)),
             _ => Ok(()),
         }
+    }
+}
+
+/// Says by gRPC whether the process is ready, for itself and for the service `name`.
+async fn report(health: &HealthReporter, name: &str, causes: &watch::Receiver<Causes>) {
+    let ready = causes.borrow().is_empty();
+    let status = if ready { ServingStatus::Serving } else { ServingStatus::NotServing };
+    for service in ["", name] {
+        health.set_service_status(service, status).await;
+    }
+}
+
+async fn keep_reporting(
+    health: HealthReporter,
+    name: &'static str,
+    mut causes: watch::Receiver<Causes>,
+) {
+    while causes.changed().await.is_ok() {
+        report(&health, name, &causes).await;
     }
 }
 

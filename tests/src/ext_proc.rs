@@ -35,16 +35,21 @@ pub struct ExtProc {
     config: PathBuf,
     log: PathBuf,
     admin: SocketAddr,
+    /// The shipped configuration, when it was started with it.
+    shipped: String,
 }
 
 impl ExtProc {
-    /// Starts it with the shipped configuration on these ports and waits until it is ready.
+    /// Starts it with the shipped configuration on these ports, and further keys in YAML, and waits
+    /// until it is ready.
     ///
     /// # Errors
     ///
     /// If it does not start, with the end of its log.
-    pub fn start(port: u16, admin_port: u16, folder: &Folder) -> Outcome<Self> {
-        Self::start_with(&shipped(port, admin_port, folder)?, admin_port, folder)
+    pub fn start(port: u16, admin_port: u16, keys: &str, folder: &Folder) -> Outcome<Self> {
+        let shipped = shipped(port, admin_port, folder)?;
+        let started = Self::start_with(&format!("{shipped}{keys}"), admin_port, folder)?;
+        Ok(Self { shipped, ..started })
     }
 
     /// Starts it with this configuration and waits until it is ready.
@@ -58,7 +63,8 @@ impl ExtProc {
         let log = folder.file(LOG);
         let process = spawn(&program, &config, &log)?;
         let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, admin_port));
-        let mut ext_proc = Self { process, program, config, log, admin };
+        let shipped = String::new();
+        let mut ext_proc = Self { process, program, config, log, admin, shipped };
         ext_proc.wait_until_ready()?;
         Ok(ext_proc)
     }
@@ -81,6 +87,27 @@ impl ExtProc {
             let log = fs::read_to_string(&self.log).unwrap_or_default();
             Failure::new(format!("{failure}\n{}", tail(&log)))
         })
+    }
+
+    /// Gives its configuration further keys, in YAML, instead of those it was given before, at once
+    /// as far as a reader can see. It is read soon, or at SIGHUP.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn set_keys(&self, keys: &str) -> Outcome<()> {
+        let new = self.config.with_extension("new");
+        fs::write(&new, format!("{}{keys}", self.shipped)).map_err(io("write", &new))?;
+        fs::rename(&new, &self.config).map_err(io("replace", &self.config))
+    }
+
+    /// Makes it read its configuration anew now.
+    ///
+    /// # Errors
+    ///
+    /// If no signal can be sent.
+    pub fn hang_up(&self) -> Outcome<()> {
+        self.process.hang_up()
     }
 
     /// The process.

@@ -13,6 +13,7 @@ pub mod http2;
 pub mod log;
 pub mod ports;
 pub mod process;
+pub mod reload;
 pub mod scripted;
 pub mod settings;
 pub mod stack;

@@ -113,6 +113,15 @@ impl Process {
         let _ = self.child.wait();
     }
 
+    /// Asks it to read its configuration anew (SIGHUP).
+    ///
+    /// # Errors
+    ///
+    /// If no signal can be sent.
+    pub fn hang_up(&self) -> Outcome<()> {
+        signal("-HUP", self.child.id())
+    }
+
     /// Asks it to end (SIGTERM); kills it if it takes too long.
     pub fn stop(&mut self) {
         let begun = Instant::now();

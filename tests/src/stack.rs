@@ -62,6 +62,8 @@ impl Ports {
 pub enum Processor {
     /// ext-proc.
     ExtProc,
+    /// ext-proc with these keys besides those of the shipped configuration, in YAML.
+    ExtProcWith(&'static str),
     /// Nobody, or whoever the test has started there.
     Other,
 }
@@ -97,12 +99,13 @@ impl Stack {
         let folder = Folder::new(folder)?;
         let config = quickstart(&ports, edits)?;
         upstream::spawn(ports.upstream)?;
-        let ext_proc = match processor {
-            Processor::ExtProc => {
-                Some(ExtProc::start(ports.ext_proc, ports.ext_proc_admin, &folder)?)
-            }
+        let keys = match processor {
+            Processor::ExtProc => Some(""),
+            Processor::ExtProcWith(keys) => Some(keys),
             Processor::Other => None,
         };
+        let start = |keys| ExtProc::start(ports.ext_proc, ports.ext_proc_admin, keys, &folder);
+        let ext_proc = keys.map(start).transpose()?;
         let program = settings::envoy()?;
         let envoy = Envoy::start(&program, &settings::root(), &config, ports.admin, &folder)?;
         let mut stack = Self { envoy, ext_proc, folder, ports };

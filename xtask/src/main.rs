@@ -101,6 +101,12 @@ const COMMANDS: &[Command] = &[
         about: "libFuzzer on the laws in `fuzz/laws`, a minute each or N; --crs: `fast_path` on CRS",
         run: fuzz::fuzz,
     },
+    Command {
+        name: "reload",
+        options: "[--release] [-- COUNT]",
+        about: "exchange the rules under load through a real Envoy, 100 times unless told",
+        run: up::reload,
+    },
     Command { name: "help", options: "", about: "this table", run: help },
 ];
 

@@ -1,4 +1,5 @@
-//! `cargo xtask up`: the whole thing on this machine, until Ctrl-C.
+//! `cargo xtask up`: the whole thing on this machine, until Ctrl-C; and `cargo xtask reload`: the same with
+//! rules that are exchanged under load.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -12,14 +13,23 @@ use crate::{fetch, suite};
 /// The development profile is the default: the tests use the same binaries, and the engine and its
 /// dependencies are optimised in it. `--release` is for measurements.
 pub(crate) fn up(arguments: &[String]) -> Outcome<()> {
+    become_program("up", arguments)
+}
+
+/// As [`up`], for the program `reload-under-load`.
+pub(crate) fn reload(arguments: &[String]) -> Outcome<()> {
+    become_program("reload-under-load", arguments)
+}
+
+fn become_program(name: &str, arguments: &[String]) -> Outcome<()> {
     let (flags, passed) = crate::flags(arguments, &["--release"])?;
     let fetched = fetch::ensure()?;
     let wasm = suite::build_wasm()?;
     let mut build = vec!["--workspace", "--bins"];
     build.extend(flags);
     let artifacts = cargo::build(&build)?;
-    let Some(program) = artifacts.binaries.get("up") else {
-        return Err(Failure::new("the workspace has no binary named `up`"));
+    let Some(program) = artifacts.binaries.get(name) else {
+        return Err(Failure::new(format!("the workspace has no binary named `{name}`")));
     };
     let mut command = Command::new(program);
     command.args(passed).envs(suite::settings(&fetched, Some(wasm), &artifacts));

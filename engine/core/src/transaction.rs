@@ -354,6 +354,12 @@ impl Transaction {
         self.set_start(start);
     }
 
+    /// Sets the mode of this transaction, instead of what `SecRuleEngine` says: one program then serves
+    /// hosts that block and hosts that only look on. `ctl:ruleEngine` can still change it.
+    pub const fn set_rule_engine(&mut self, mode: RuleEngine) {
+        self.control.rule_engine = mode;
+    }
+
     /// Gives `ENV` a member. Of the process's environment the engine sees nothing but this.
     pub fn environment(&mut self, name: &[u8], value: &[u8]) {
         let members_max = self.program.limits.tx_members_max;

@@ -2,8 +2,12 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test crate uses a part")]
 
-use core::net::SocketAddr;
-use std::sync::Arc;
+use core::{net::SocketAddr, time::Duration};
+use std::{
+    io::{Read as _, Write as _},
+    path::Path,
+    sync::Arc,
+};
 
 use envoy_types::pb::{
     envoy::{
@@ -21,15 +25,23 @@ use envoy_types::pb::{
     },
     google::protobuf::{Struct, Value, value::Kind},
 };
-use glacis_ext_proc::{AuditWriter, Metrics, Processor, config::Config, ruleset::Ruleset};
+use glacis_ext_proc::{
+    AuditWriter, Metrics, Processor,
+    config::Config,
+    reload::Reading,
+    ruleset::{Host, Rulesets},
+};
+use glacis_rules::RecordingSource;
 use glacis_service::{
-    Server,
+    Readiness, Server,
     config::{Admin, Listen, parse},
+    reload,
 };
 use prometheus_client::registry::Registry;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming, transport::Channel};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 /// A script: each message and the answer to it, in words.
 #[derive(Clone, Copy)]
@@ -64,6 +76,7 @@ pub struct Head<'a> {
     end_of_stream: bool,
     source: Option<&'a str>,
     protocol: Option<&'a str>,
+    attributes: Vec<(&'a str, &'a str)>,
     modes: Option<(&'a str, &'a str)>,
     observed: bool,
 }
@@ -110,6 +123,10 @@ impl<'a> Sent<'a> {
         self
     }
 
+    pub fn attribute(self, name: &'a str, value: &'a str) -> Self {
+        self.with(|head| head.attributes.push((name, value)))
+    }
+
     pub fn source(self, address: &'a str) -> Self {
         self.with(|head| head.source = Some(address))
     }
@@ -140,9 +157,12 @@ impl<'a> Sent<'a> {
                     });
                 let attributes =
                     [("source.address", head.source), ("request.protocol", head.protocol)];
-                let fields = attributes.into_iter().filter_map(|(name, value)| {
-                    let kind = Some(Kind::StringValue(value?.to_owned()));
-                    Some((name.to_owned(), Value { kind }))
+                let attributes =
+                    attributes.into_iter().filter_map(|(name, value)| Some((name, value?)));
+                let attributes = attributes.chain(head.attributes.iter().copied());
+                let fields = attributes.map(|(name, value)| {
+                    let kind = Some(Kind::StringValue(value.to_owned()));
+                    (name.to_owned(), Value { kind })
                 });
                 let group = Struct { fields: fields.collect() };
                 sent.attributes = [("envoy.filters.http.ext_proc".to_owned(), group)].into();
@@ -185,6 +205,9 @@ fn http_body(text: &str, end_of_stream: bool) -> HttpBody {
     HttpBody { body: text.as_bytes().to_vec(), end_of_stream, ..HttpBody::default() }
 }
 
+/// 2026-11-21, for exclusions.
+pub const NOW: Duration = Duration::from_secs(1_795_219_200);
+
 /// A service that runs in this process, on ports of its own.
 pub struct Service {
     pub address: SocketAddr,
@@ -197,24 +220,56 @@ impl Service {
     pub async fn start(config: &str, rules: &str) -> Self {
         let mut config: Config = parse(config).unwrap();
         config.directives = format!("{rules}\n{}", config.directives);
+        let host = Host::new(&config);
+        let rulesets = Rulesets::build(&config, &host, &RecordingSource::new(), NOW);
+        let rulesets = rulesets.map_err(|errors| errors.to_string()).unwrap();
+        Self::serve(config, rulesets, |_, _| {}).await
+    }
+
+    /// A service that reads the file `path`, and reads it anew soon after it has changed.
+    pub async fn start_file(path: &Path) -> Self {
+        let Reading { config, rulesets, host, record } = Reading::first(path).unwrap();
+        Self::serve(config, rulesets, |processor, config| {
+            let reloader = processor.reloader(path, config.clone(), host, record);
+            reload::watch(reloader, Some(Duration::from_millis(50))).unwrap();
+        })
+        .await
+    }
+
+    async fn serve(
+        mut config: Config,
+        rulesets: Rulesets,
+        before: impl FnOnce(&Processor, &Config),
+    ) -> Self {
         config.audit.stdout = false;
         let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         let (listen, admin) = (Listen { tcp: any, unix: None }, Admin { address: any });
-        let ruleset = Ruleset::build(&config).map_err(|errors| errors.to_string()).unwrap();
         let server = Server::bind(&listen, &admin).await.unwrap();
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let audit = AuditWriter::start(false, config.audit.file.as_deref()).unwrap();
-        let routes = Processor::new(&config, ruleset, metrics, audit).routes();
+        let processor = Processor::new(&config, rulesets, metrics, audit);
+        let readiness = Readiness::new();
+        processor.look_after(&config, &readiness);
+        before(&processor, &config);
+        let routes = processor.routes();
         let (end, ended) = oneshot::channel::<()>();
         let (address, admin) = (server.tcp_address().unwrap(), server.admin_address().unwrap());
         let drain = config.drain();
         let served = tokio::spawn(async move {
             let ended = async { drop(ended.await) };
             let registry = Arc::new(registry);
-            server.serve(routes, Processor::NAME, registry, drain, ended).await.unwrap();
+            let name = Processor::NAME;
+            server.serve(routes, name, registry, &readiness, drain, ended).await.unwrap();
         });
         Self { address, admin, end: Some(end), served }
+    }
+
+    /// What the gRPC health service says: 1 for serving, 2 for not.
+    pub async fn health(&self) -> i32 {
+        let mut health = HealthClient::new(self.channel().await);
+        let request = HealthCheckRequest { service: Processor::NAME.to_owned() };
+        health.check(request).await.unwrap().into_inner().status
     }
 
     pub async fn channel(&self) -> Channel {
@@ -230,9 +285,18 @@ pub struct Stream {
 
 impl Stream {
     pub async fn open(channel: Channel) -> Result<Self, Status> {
+        Self::open_with(channel, None).await
+    }
+
+    /// A stream of a route that names a profile.
+    pub async fn open_with(channel: Channel, profile: Option<&str>) -> Result<Self, Status> {
         let (messages, sent) = mpsc::channel(8);
         let mut client = ExternalProcessorClient::new(channel);
-        let answers = client.process(ReceiverStream::new(sent)).await?.into_inner();
+        let mut request = tonic::Request::new(ReceiverStream::new(sent));
+        if let Some(profile) = profile {
+            request.metadata_mut().insert("glacis-profile", profile.parse().unwrap());
+        }
+        let answers = client.process(request).await?.into_inner();
         Ok(Self { messages: Some(messages), answers })
     }
 
@@ -245,7 +309,7 @@ impl Stream {
 
     pub async fn answer(&mut self) -> String {
         let answer = self.answers.message();
-        match tokio::time::timeout(core::time::Duration::from_secs(10), answer).await {
+        match tokio::time::timeout(Duration::from_secs(10), answer).await {
             Ok(Ok(Some(answer))) => words(&answer),
             Ok(Ok(None)) => "end".to_owned(),
             Ok(Err(status)) => format!("error {:?}", status.code()),
@@ -359,4 +423,42 @@ fn reply_words(reply: &ImmediateResponse) -> String {
         words += &format!(" body={body}");
     }
     words
+}
+
+/// Status and body of an HTTP answer.
+fn http(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+pub async fn get(address: SocketAddr, path: &'static str) -> (u16, String) {
+    tokio::task::spawn_blocking(move || http(address, path)).await.unwrap()
+}
+
+/// Waits until metrics have the line.
+pub async fn counted(service: &Service, line: &str) {
+    let mut text = String::new();
+    for _ in 0..100 {
+        text = get(service.admin, "/metrics").await.1;
+        if text.lines().any(|found| found == line) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("no {line} in\n{text}");
+}
+
+/// Asks until the answer is yes.
+pub async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
+    for _ in 0..500 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("not within ten seconds");
 }

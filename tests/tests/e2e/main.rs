@@ -17,6 +17,8 @@ mod failure;
 mod limits;
 mod observability;
 mod pass_through;
+mod profiles;
+mod reload;
 mod rulesets;
 mod support;
 mod up;

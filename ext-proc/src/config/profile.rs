@@ -1,0 +1,112 @@
+//! The section `profiles`: what a profile says instead of the top of the file.
+
+use std::path::{Path, PathBuf};
+
+use glacis_engine::RuleEngine;
+use serde::{Deserialize, Deserializer};
+
+use super::{
+    Block, Config, ExclusionConfig, ExpiredExclusions, LimitsChange, OversizedBody, Response,
+    resolve_rules,
+};
+
+/// Whether rules run, and may block.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum Mode {
+    On,
+    Detection,
+    Off,
+}
+
+impl From<Mode> for RuleEngine {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::On => Self::On,
+            Mode::Detection => Self::DetectionOnly,
+            Mode::Off => Self::Off,
+        }
+    }
+}
+
+/// A key that is there, perhaps as `null`, or is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Given<T> {
+    /// The key is not there.
+    #[default]
+    Not,
+    /// It is there, with this value.
+    As(T),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Given<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(deserializer).map(Self::As)
+    }
+}
+
+impl<T: Clone> Given<T> {
+    fn set(&self, place: &mut T) {
+        if let Self::As(value) = self {
+            place.clone_from(value);
+        }
+    }
+}
+
+/// Declares the keys that take the place of those at the top of the file.
+macro_rules! keys {
+    ($($field:ident: $type:ty),* $(,)?) => {
+        /// What a profile says instead of the top of the file. The keys are those of [`Config`].
+        #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+        #[serde(default, deny_unknown_fields)]
+        #[expect(missing_docs, reason = "the documented file is the one place")]
+        pub struct ProfileConfig {
+            $(pub $field: Given<$type>,)*
+            pub limits: LimitsChange,
+            pub exclusions: Vec<ExclusionConfig>,
+        }
+
+        impl ProfileConfig {
+            /// Makes the configuration at the top of the file that of this profile.
+            pub(super) fn apply(&self, config: &mut Config) {
+                $(self.$field.set(&mut config.$field);)*
+                self.limits.apply(&mut config.limits);
+                config.exclusions.extend(self.exclusions.iter().cloned());
+            }
+        }
+    };
+}
+
+keys!(
+    mode: Option<Mode>,
+    sample_percent: u8,
+    base: bool,
+    setup: String,
+    crs: Option<PathBuf>,
+    rules: Vec<String>,
+    directives: String,
+    paranoia: Option<u8>,
+    detection_paranoia: Option<u8>,
+    inbound_threshold: Option<u32>,
+    outbound_threshold: Option<u32>,
+    expired_exclusions: ExpiredExclusions,
+    canary: Option<String>,
+    request_body_bytes_max: Option<usize>,
+    oversized_body: OversizedBody,
+    response: Response,
+    trusted_hops: usize,
+    block: Block,
+);
+
+impl ProfileConfig {
+    /// Makes paths relative to `folder`.
+    pub(super) fn resolve(&mut self, folder: &Path) {
+        if let Given::As(rules) = &mut self.rules {
+            resolve_rules(folder, rules);
+        }
+        if let Given::As(Some(crs)) = &mut self.crs {
+            *crs = folder.join(&*crs);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Reading configuration and rules anew while requests are served.
+
+use core::hash::{Hash, Hasher as _};
+use std::{
+    hash::DefaultHasher,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
+
+use glacis_rules::{Date, Exclusion, Record, RecordingSource};
+use glacis_service::reload::Reload;
+
+use crate::{
+    canary,
+    config::Config,
+    ruleset::{Host, Rulesets},
+    session::{Shared, now},
+};
+
+type Failure = Box<dyn core::error::Error>;
+
+/// A configuration that was read, with all that it names.
+#[derive(Debug)]
+pub struct Reading {
+    /// The configuration.
+    pub config: Config,
+    /// Its rules, compiled.
+    pub rulesets: Rulesets,
+    /// What outlives them.
+    pub host: Host,
+    /// What was read, to notice when it changes.
+    pub record: Record,
+}
+
+impl Reading {
+    /// Reads the file `path` and everything it names, for a process that starts.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration or with the rules.
+    pub fn first(path: &Path) -> Result<Self, Failure> {
+        Self::read(path, None).1
+    }
+
+    /// Reads it. The record is of all that was read, also when it is not good.
+    fn read(path: &Path, host: Option<&Host>) -> (Record, Result<Self, Failure>) {
+        let source = RecordingSource::new();
+        let compiled = compile(path, host, &source);
+        let record = source.into_record();
+        let reading = compiled.map(|(config, rulesets, host)| Self {
+            config,
+            rulesets,
+            host,
+            record: record.clone(),
+        });
+        (record, reading)
+    }
+}
+
+fn compile(
+    path: &Path,
+    host: Option<&Host>,
+    source: &RecordingSource,
+) -> Result<(Config, Rulesets, Host), Failure> {
+    source.note(path);
+    let config = Config::load(path)?;
+    let host = host.cloned().unwrap_or_else(|| Host::new(&config));
+    let rulesets = Rulesets::build(&config, &host, source, now())?;
+    Ok((config, rulesets, host))
+}
+
+/// Reads the configuration of a running service anew.
+///
+/// Rules are compiled on the thread that calls, away from those that serve, and take the place of the old
+/// ones at once. Exchanges that have begun keep the rules they began with. What is not good changes
+/// nothing, and neither does a ruleset that lets its canary pass.
+#[derive(Debug)]
+pub struct Reloader {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    host: Host,
+    /// The configuration of the start: what cannot be changed while the process runs.
+    started: Config,
+    record: Record,
+    /// When what is in the record was read: exclusions end with a day.
+    read_on: Date,
+}
+
+impl Reloader {
+    pub(crate) fn new(
+        path: &Path,
+        shared: Arc<Shared>,
+        started: Config,
+        host: Host,
+        record: Record,
+    ) -> Self {
+        Self { path: path.to_owned(), shared, host, started, record, read_on: Date::at(now()) }
+    }
+
+    /// Which of the exclusions in use hold on this day, as a number: when it changes, rules have to be
+    /// compiled anew although no file has changed.
+    fn holding(&self, today: Date) -> u64 {
+        let rulesets = self.shared.rulesets();
+        let exclusions = rulesets.exclusions().iter().map(|loaded| &loaded.exclusion);
+        let holding: Vec<bool> =
+            exclusions.map(|exclusion: &Exclusion| exclusion.holds_on(today)).collect();
+        let mut hasher = DefaultHasher::new();
+        holding.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn try_reload(&mut self) -> Result<(), Failure> {
+        self.read_on = Date::at(now());
+        let (record, reading) = Reading::read(&self.path, Some(&self.host));
+        self.record = record;
+        let Reading { config, rulesets, .. } = reading?;
+        let silent = canary::silent(&rulesets);
+        if !silent.is_empty() && !config.canary_seconds.is_zero() {
+            let message = format!("a known attack passes the rules of: {}", silent.join(", "));
+            return Err(message.into());
+        }
+        for key in self.started.differs_beyond_reload(&config) {
+            tracing::warn!(key, "changed, but read at the start only: restart to put it to use");
+        }
+        rulesets.log();
+        self.shared.replace(rulesets);
+        Ok(())
+    }
+}
+
+impl Reload for Reloader {
+    fn as_read(&self) -> u64 {
+        self.record.as_read() ^ self.holding(self.read_on)
+    }
+
+    fn now(&self) -> u64 {
+        self.record.now() ^ self.holding(Date::at(now()))
+    }
+
+    fn reload(&mut self) {
+        let began = Instant::now();
+        let result = self.try_reload();
+        self.shared.metrics().reloaded(result.is_ok());
+        let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        match result {
+            Ok(()) => tracing::info!(milliseconds, "the new configuration is in use"),
+            Err(error) => tracing::error!(
+                %error,
+                "the new configuration is not good: the one before stays in use"
+            ),
+        }
+    }
+}

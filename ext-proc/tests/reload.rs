@@ -1,0 +1,184 @@
+//! Configuration that changes while requests are served, and the canary.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests: helpers fail as assertions do")]
+
+mod harness;
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use harness::{Sent, Service, Stream, counted, eventually, get};
+
+const PASSED: &str = "request_headers allow/headers";
+const SUCCESS: &str = "glacis_reloads_total{result=\"success\"}";
+const FAILURE: &str = "glacis_reloads_total{result=\"failure\"}";
+
+fn rule(word: &str, id: u32) -> String {
+    format!("SecRule ARGS \"@contains {word}\" \"id:{id},phase:2,deny,status:403,log\"\n")
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Replaces a file at once.
+fn write(folder: &Path, name: &str, text: &str) {
+    let new = folder.join(format!("{name}.new"));
+    fs::write(&new, text).unwrap();
+    fs::rename(new, folder.join(name)).unwrap();
+}
+
+async fn answer(service: &Service, path: &str) -> String {
+    let mut stream = Stream::open(service.channel().await).await.unwrap();
+    stream.send(&Sent::get(path, &[])).await;
+    stream.answer().await
+}
+
+fn denied(id: u32) -> String {
+    format!("immediate 403 glacis_deny_rule_{id} deny/headers rules={id}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_change_are_read_anew() {
+    let folder = folder("reload-files");
+    write(&folder, "ext-proc.yaml", "rules: [main.conf]\ncanary_seconds: 0\n");
+    write(&folder, "main.conf", "Include rules/*.conf\n");
+    fs::create_dir(folder.join("rules")).unwrap();
+    write(&folder, "rules/a.conf", &rule("one", 1));
+    let service = Service::start_file(&folder.join("ext-proc.yaml")).await;
+    assert_eq!(answer(&service, "/?q=one").await, denied(1));
+    assert_eq!(answer(&service, "/?q=two").await, PASSED);
+
+    // An exchange that has begun keeps its rules.
+    let form = "content-type: application/x-www-form-urlencoded";
+    let mut begun = Stream::open(service.channel().await).await.unwrap();
+    begun.send(&Sent::post("/", &[form])).await;
+    assert!(begun.answer().await.starts_with("request_headers pending"));
+
+    // A file, a file more, and the configuration itself.
+    write(&folder, "rules/a.conf", &rule("two", 2));
+    eventually(async || answer(&service, "/?q=two").await == denied(2)).await;
+    assert_eq!(answer(&service, "/?q=one").await, PASSED);
+    write(&folder, "rules/b.conf", &rule("three", 3));
+    eventually(async || answer(&service, "/?q=three").await == denied(3)).await;
+    write(&folder, "ext-proc.yaml", "rules: [main.conf]\nmode: detection\ncanary_seconds: 0\n");
+    let detected = "request_headers allow/headers rules=3 mode=detection_only";
+    eventually(async || answer(&service, "/?q=three").await == detected).await;
+    counted(&service, &format!("{SUCCESS} 3")).await;
+    counted(&service, &format!("{FAILURE} 0")).await;
+
+    begun.send(&Sent::body("q=one&r=two&s=three", true)).await;
+    let verdict = begun.answer().await;
+    assert!(verdict.starts_with("immediate 403 glacis_deny_rule_1 "), "{verdict}");
+}
+
+/// As Kubernetes does it: the files are links through a link to a folder, which is exchanged.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_config_map_is_read_anew() {
+    let folder = folder("reload-config-map");
+    let version = |name: &str, word: &str, id| {
+        let version = folder.join(name);
+        fs::create_dir(&version).unwrap();
+        fs::write(version.join("ext-proc.yaml"), "rules: [a.conf]\ncanary_seconds: 0\n").unwrap();
+        fs::write(version.join("a.conf"), rule(word, id)).unwrap();
+    };
+    version("..2026_1", "one", 1);
+    symlink("..2026_1", folder.join("..data")).unwrap();
+    for file in ["ext-proc.yaml", "a.conf"] {
+        symlink(format!("..data/{file}"), folder.join(file)).unwrap();
+    }
+    let service = Service::start_file(&folder.join("ext-proc.yaml")).await;
+    assert_eq!(answer(&service, "/?q=one").await, denied(1));
+    version("..2026_2", "two", 2);
+    symlink("..2026_2", folder.join("..data_tmp")).unwrap();
+    fs::rename(folder.join("..data_tmp"), folder.join("..data")).unwrap();
+    fs::remove_dir_all(folder.join("..2026_1")).unwrap();
+    eventually(async || answer(&service, "/?q=two").await == denied(2)).await;
+    assert_eq!(answer(&service, "/?q=one").await, PASSED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_good_changes_nothing() {
+    let folder = folder("reload-bad");
+    let good = "rules: [a.conf]\ncanary_seconds: 0\n";
+    write(&folder, "ext-proc.yaml", good);
+    write(&folder, "a.conf", &rule("one", 1));
+    let service = Service::start_file(&folder.join("ext-proc.yaml")).await;
+    let mut failures = 0;
+    for (file, text) in [
+        ("a.conf", "SecRule ARGS \"@rxx a\" \"id:1,deny\"\n"),
+        ("a.conf", "SecRule"),
+        ("ext-proc.yaml", "rules: [b.conf]\n"),
+        ("ext-proc.yaml", "ruless: [a.conf]\n"),
+        ("ext-proc.yaml", "rules: [\n"),
+    ] {
+        write(&folder, file, text);
+        failures += 1;
+        counted(&service, &format!("{FAILURE} {failures}")).await;
+        assert_eq!(answer(&service, "/?q=one").await, denied(1), "{file}: {text}");
+        assert_eq!(get(service.admin, "/readyz").await.0, 200);
+    }
+    // It is not tried again and again.
+    tokio::time::sleep(core::time::Duration::from_millis(400)).await;
+    counted(&service, &format!("{FAILURE} {failures}")).await;
+    write(&folder, "a.conf", &rule("two", 2));
+    write(&folder, "ext-proc.yaml", good);
+    eventually(async || answer(&service, "/?q=two").await == denied(2)).await;
+    // A file that was missing when it was wanted is noticed when it is there.
+    write(&folder, "ext-proc.yaml", "rules: [c.conf]\ncanary_seconds: 0\n");
+    counted(&service, &format!("{FAILURE} {}", failures + 1)).await;
+    write(&folder, "c.conf", &rule("three", 3));
+    eventually(async || answer(&service, "/?q=three").await == denied(3)).await;
+}
+
+/// What holds for all profiles: each that blocks has to refuse its canary.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_canary_decides_readiness() {
+    let folder = folder("canary");
+    write(&folder, "a.conf", &rule("attack", 1));
+    let config = |keys: &str| {
+        write(&folder, "ext-proc.yaml", &format!("rules: [a.conf]\ncanary_seconds: 1\n{keys}"));
+    };
+    // It passes from the start: served, but not ready.
+    config("canary: /?q=fine\n");
+    let service = Service::start_file(&folder.join("ext-proc.yaml")).await;
+    let (status, why) = get(service.admin, "/readyz").await;
+    assert_eq!((status, &*why), (503, "canary: a known attack passes the rules of: default\n"));
+    assert_eq!(service.health().await, 2);
+    counted(&service, "glacis_canary_refused{profile=\"default\"} 0").await;
+    assert_eq!(answer(&service, "/?q=attack").await, denied(1));
+
+    config("canary: /?q=attack\n");
+    eventually(async || service.health().await == 1).await;
+    assert_eq!(get(service.admin, "/readyz").await.0, 200);
+    counted(&service, "glacis_canary_refused{profile=\"default\"} 1").await;
+
+    // A ruleset that lets it pass is not taken into use.
+    let mut failures = 0;
+    for keys in [
+        "canary: /?q=fine\n",
+        "canary: /?q=attack\nprofiles: {b: {canary: /?q=fine}}\n",
+        "canary: /?q=attack\nexclusions: [{rules: [1], owner: o, reason: r, expires: never}]\n",
+    ] {
+        config(keys);
+        failures += 1;
+        counted(&service, &format!("{FAILURE} {failures}")).await;
+        assert_eq!(answer(&service, "/?q=attack").await, denied(1), "{keys}");
+    }
+    // Profiles that block nothing need not refuse it.
+    config(
+        "canary: /?q=attack\nprofiles: {b: {canary: /?q=fine, mode: detection}, c: {mode: off}}\n",
+    );
+    counted(&service, &format!("{SUCCESS} 2")).await;
+    tokio::time::sleep(core::time::Duration::from_millis(1_500)).await;
+    assert_eq!(service.health().await, 1);
+    // It leaves no trace among requests.
+    let (_, metrics) = get(service.admin, "/metrics").await;
+    assert!(metrics.contains("glacis_requests_total{verdict=\"deny\"} 4\n"), "{metrics}");
+}

@@ -1,0 +1,135 @@
+//! Reading configuration anew while the service runs: when its content has changed, and at SIGHUP.
+
+use core::time::Duration;
+use std::{
+    io,
+    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    thread,
+};
+
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What can be read anew.
+pub trait Reload: Send + 'static {
+    /// A number that stands for the content when it was last read, whether or not it was good.
+    fn as_read(&self) -> u64;
+
+    /// The same number for the content as it is now.
+    fn now(&self) -> u64;
+
+    /// Reads the content and puts it to use if it is good; otherwise what was in use stays. Says what
+    /// came of it in the log.
+    fn reload(&mut self);
+}
+
+/// Looks after `target` on a thread of its own for as long as the runtime runs: it is read anew at SIGHUP,
+/// and when two looks, `interval` apart, find the same new content. (A file that is being written is not
+/// the same twice.) Without an interval only at SIGHUP.
+///
+/// # Errors
+/// When no signals can be received or no thread be started.
+pub fn watch(target: impl Reload, interval: Option<Duration>) -> io::Result<()> {
+    let mut hangups = signal(SignalKind::hangup())?;
+    // One is enough: a hangup that comes while another waits asks for nothing more.
+    let (sender, receiver) = sync_channel(1);
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            if !wake(&sender) {
+                return;
+            }
+        }
+    });
+    let look_after = move || look_after(target, interval, &receiver);
+    thread::Builder::new().name("reload".to_owned()).spawn(look_after)?;
+    Ok(())
+}
+
+/// `false` when nobody listens any more.
+fn wake(sender: &SyncSender<()>) -> bool {
+    !matches!(sender.try_send(()), Err(std::sync::mpsc::TrySendError::Disconnected(())))
+}
+
+fn look_after(mut target: impl Reload, interval: Option<Duration>, hangups: &Receiver<()>) {
+    let mut last = target.as_read();
+    loop {
+        let woken = match interval {
+            Some(interval) => hangups.recv_timeout(interval),
+            None => hangups.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match woken {
+            Ok(()) => {
+                tracing::info!("SIGHUP: reading the configuration anew");
+                target.reload();
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let now = target.now();
+                if now == last && now != target.as_read() {
+                    tracing::info!("the configuration has changed: reading it anew");
+                    target.reload();
+                }
+                last = now;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// Content as a script: what each look finds.
+    struct Script {
+        looks: Mutex<Vec<u64>>,
+        read: u64,
+        found: Arc<Mutex<Vec<u64>>>,
+    }
+
+    impl Reload for Script {
+        fn as_read(&self) -> u64 {
+            self.read
+        }
+
+        fn now(&self) -> u64 {
+            self.looks.lock().unwrap().pop().unwrap_or(self.read)
+        }
+
+        fn reload(&mut self) {
+            self.read = self.now();
+            self.found.lock().unwrap().push(self.read);
+        }
+    }
+
+    /// What is read of a content that looks so, one look after the other; it begins as 0.
+    fn read(looks: &[u64]) -> Vec<u64> {
+        let found: Arc<Mutex<Vec<u64>>> = Arc::default();
+        let looks = Mutex::new(looks.iter().rev().copied().collect());
+        let script = Script { looks, read: 0, found: Arc::clone(&found) };
+        let (sender, receiver) = sync_channel(1);
+        let thread = thread::spawn(move || {
+            look_after(script, Some(Duration::from_millis(1)), &receiver);
+        });
+        thread::sleep(Duration::from_millis(100));
+        drop(sender);
+        thread.join().unwrap();
+        found.lock().unwrap().drain(..).collect()
+    }
+
+    #[test]
+    fn what_stays_the_same_is_read_once() {
+        // The look behind two that are the same is the reading itself.
+        for (looks, expected) in [
+            (&[0, 0, 0][..], &[][..]),
+            (&[1, 1, 1], &[1]),
+            (&[1, 2, 3, 3, 3, 3, 3], &[3]),
+            (&[1, 0, 0], &[]),
+            (&[1, 1, 1, 1, 2, 2, 2, 2], &[1, 2]),
+            // It changed once more while it was read.
+            (&[1, 1, 2, 2, 2], &[2]),
+        ] {
+            assert_eq!(read(looks), expected, "{looks:?}");
+        }
+    }
+}

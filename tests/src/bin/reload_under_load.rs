@@ -1,0 +1,42 @@
+//! `reload-under-load [COUNT]`: so many reloads of ext-proc while clients send requests through a real
+//! Envoy; 100 unless told. `cargo xtask reload` runs it.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool talks on its standard streams"
+)]
+
+use std::process::ExitCode;
+
+use glacis_tests::failure::{Outcome, doing};
+use glacis_tests::reload::{NO_RATE_LIMIT, under_load};
+use glacis_tests::stack::{Ports, Processor, Stack};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(words) => {
+            println!("{words}");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            eprintln!("reload-under-load: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Outcome<String> {
+    let count = match std::env::args().nth(1) {
+        Some(count) => count.parse().map_err(doing("read the number of reloads"))?,
+        None => 100,
+    };
+    let folder = std::env::temp_dir().join(format!("glacis-reload-{}", std::process::id()));
+    let ports = Ports::free()?;
+    let with = Processor::ExtProcWith("reload_seconds: 0\n");
+    let mut stack = Stack::start(&folder, ports, with, &[NO_RATE_LIMIT])?;
+    let tally =
+        under_load(&mut stack, count).inspect_err(|_| eprintln!("{}", stack.folder.story()))?;
+    stack.stop();
+    std::fs::remove_dir_all(&folder).map_err(doing("remove the logs"))?;
+    Ok(tally.words())
+}

@@ -1,0 +1,138 @@
+//! Reloads under load: clients send requests and attacks without a pause while the rules are exchanged
+//! again and again.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use crate::failure::{Failure, Outcome};
+use crate::http::{Connection, Request};
+use crate::stack::Stack;
+
+/// Clients, each with a connection and an address of its own.
+const CLIENTS: u8 = 4;
+
+/// Compiling the CRS takes a while in an unoptimised build on a busy machine.
+const RELOAD: Duration = Duration::from_secs(60);
+
+/// What a wasm-filter without a rate limit looks like; the clients here are faster than people.
+pub const NO_RATE_LIMIT: (&str, &str) = (
+    r#""requests": 20, "per_seconds": 1, "burst": 100"#,
+    r#""requests": 100000, "per_seconds": 1, "burst": 100000"#,
+);
+
+/// What was sent, and what came of it.
+#[derive(Debug, Default)]
+pub struct Tally {
+    reloads: AtomicU64,
+    passed: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Tally {
+    /// In words.
+    pub fn words(&self) -> String {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (reloads, passed, refused) =
+            (count(&self.reloads), count(&self.passed), count(&self.refused));
+        format!(
+            "{reloads} reloads: {passed} requests were inspected and passed, {refused} attacks were refused, \
+             none failed and none passed uninspected"
+        )
+    }
+}
+
+/// Exchanges the rules of the stack `count` times while clients send requests to the route that fails
+/// closed, where the guard turns a missing verdict into 503.
+///
+/// # Errors
+///
+/// If a request is not answered with 200, an attack not with 403, or a reload fails or does not come.
+pub fn under_load(stack: &mut Stack, count: u32) -> Outcome<Tally> {
+    let tally = Tally::default();
+    let over = AtomicBool::new(false);
+    let stack = &*stack;
+    scope(|scope| {
+        let clients: Vec<_> = (1..=CLIENTS)
+            .map(|number| {
+                let (over, tally) = (&over, &tally);
+                scope.spawn(move || client(stack, number, over, tally))
+            })
+            .collect();
+        let reloaded = (0..count).try_for_each(|number| reload(stack, number, &over, &tally));
+        over.store(true, Ordering::Relaxed);
+        let mut results = clients
+            .into_iter()
+            .map(|client| client.join().unwrap_or_else(|_| Err(Failure::new("a client panicked"))));
+        results.try_for_each(|result| result)?;
+        reloaded
+    })?;
+    Ok(tally)
+}
+
+const SUCCESS: &str = r#"glacis_reloads_total{result="success"}"#;
+const FAILURE: &str = r#"glacis_reloads_total{result="failure"}"#;
+
+/// One reload: to the CRS at another paranoia level each time.
+fn reload(stack: &Stack, number: u32, over: &AtomicBool, tally: &Tally) -> Outcome<()> {
+    let Some(ext_proc) = &stack.ext_proc else {
+        return Err(Failure::new("there is no ext-proc"));
+    };
+    let before = ext_proc.metrics()?;
+    ext_proc.set_keys(&format!("paranoia: {}\nreload_seconds: 0\n", 1 + number % 2))?;
+    ext_proc.hang_up()?;
+    let begun = Instant::now();
+    loop {
+        let after = ext_proc.metrics()?;
+        if after.get(FAILURE) != before.get(FAILURE) {
+            return Err(Failure::new(format!("reload {number} has failed")));
+        }
+        if after.get(SUCCESS) != before.get(SUCCESS) {
+            tally.reloads.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
+        if begun.elapsed() > RELOAD || over.load(Ordering::Relaxed) {
+            return Err(Failure::new(format!("reload {number} did not come")));
+        }
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// Sends a request and an attack in turn until the reloads are over, or one is answered wrong.
+fn client(stack: &Stack, number: u8, over: &AtomicBool, tally: &Tally) -> Outcome<()> {
+    let from = Ipv4Addr::new(127, 2, 0, number);
+    let mut connection = Connection::open(Some(from), stack.proxy())?;
+    let json = "application/json";
+    let rows = [
+        (Request::get("/echo?q=winter+coat").browser(), 200, &tally.passed),
+        (Request::get("/echo?q=%3Cscript%3Ealert(1)%3C/script%3E").browser(), 403, &tally.refused),
+        (Request::post("/echo", json, r#"{"q": "winter coat"}"#).browser(), 200, &tally.passed),
+        (
+            Request::post(
+                "/echo",
+                json,
+                r#"{"q": "1' UNION SELECT login, password FROM users-- -"}"#,
+            )
+            .browser(),
+            403,
+            &tally.refused,
+        ),
+    ];
+    while !over.load(Ordering::Relaxed) {
+        for (request, status, counter) in &rows {
+            let answer =
+                connection.send(request).inspect_err(|_| over.store(true, Ordering::Relaxed))?;
+            if answer.status != *status {
+                over.store(true, Ordering::Relaxed);
+                let (target, got) = (&request.target, answer.status);
+                return Err(Failure::new(format!(
+                    "{target}: {got}, not {status}: {}",
+                    answer.text()
+                )));
+            }
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    Ok(())
+}

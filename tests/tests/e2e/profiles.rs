@@ -1,0 +1,77 @@
+//! Profiles as Envoy's routes choose them: each way that the documentation names, on the real Envoy.
+
+use std::time::Duration;
+
+use glacis_tests::http::Request;
+use glacis_tests::stack::Processor;
+
+use crate::support::{Own, access_log, client, eventually};
+
+const PROFILES: &str = "
+profiles:
+  look: {mode: detection}
+routes:
+  by-name: look
+";
+
+const ATTRIBUTES: (&str, &str) = (
+    "[source.address, destination.address, request.protocol]",
+    "[source.address, destination.address, request.protocol, xds.route_name, \
+     xds.route_metadata.filter_metadata.glacis.profile]",
+);
+
+/// Routes that stand before the last of the quickstart.
+const ROUTES: (&str, &str) = (
+    "              - name: closed\n",
+    r#"              - name: by-stream
+                match: {prefix: /by-stream/}
+                route: *route
+                typed_per_filter_config: &look
+                  envoy.filters.http.ext_proc:
+                    "@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute
+                    overrides: {grpc_initial_metadata: [{key: glacis-profile, value: look}]}
+              - name: by-metadata
+                match: {prefix: /by-metadata/}
+                route: *route
+                metadata: {filter_metadata: {glacis: {profile: look}}}
+              - name: by-name
+                match: {prefix: /by-name/}
+                route: *route
+              - name: misspelt
+                match: {prefix: /misspelt/}
+                route: *route
+                metadata: {filter_metadata: {glacis: {profile: lok}}}
+              - name: closed
+"#,
+);
+
+const UNKNOWN: &str = "glacis_unknown_profiles_total";
+
+#[test]
+fn routes_choose_profiles() {
+    let with = Processor::ExtProcWith(PROFILES);
+    let own = Own::start("profiles", with, &[ATTRIBUTES, ROUTES]);
+    let stack = &own.0;
+    let attack = "q=%3Cscript%3Ealert(1)%3C/script%3E";
+    let rows = [
+        ("/echo", "default", 403),
+        ("/by-stream/echo", "look", 200),
+        ("/by-metadata/echo", "look", 200),
+        ("/by-name/echo", "look", 200),
+        // Not open for want of a profile.
+        ("/misspelt/echo", "default", 403),
+    ];
+    let sent = rows.map(|(path, _, status)| {
+        let from = client();
+        // What a client says of itself counts for nothing.
+        let request = Request::get(&format!("{path}?{attack}")).header("glacis-profile", "look");
+        assert_eq!(stack.send(from, &request.browser()).unwrap().status, status, "{path}");
+        from
+    });
+    for ((path, profile, _), line) in rows.iter().zip(access_log(stack, &sent)) {
+        assert_eq!(line["glacis"]["profile"], *profile, "{path}: {line}");
+    }
+    eventually("the unknown profile is counted once", Duration::from_secs(5), || {
+        stack.ext_proc.as_ref().unwrap().metrics().unwrap()[UNKNOWN] == 1.0
+    });
+}
