@@ -47,6 +47,7 @@ pub struct Config {
     pub limits: LimitsConfig,
     pub request_body_bytes_max: Option<usize>,
     pub oversized_body: OversizedBody,
+    pub body_overflow: BodyOverflow,
     pub response: Response,
     pub trusted_hops: usize,
     pub block: Block,
@@ -60,7 +61,11 @@ pub struct Config {
     pub max_streams: usize,
     pub max_message_bytes: usize,
     pub inline_body_bytes: usize,
+    pub evaluation_threads: usize,
+    pub evaluation_queue_max: usize,
     pub deadline_ms: u64,
+    pub body_bytes_max: usize,
+    pub overload: Overload,
     pub drain_notice_seconds: u64,
     pub drain_seconds: u64,
 }
@@ -89,6 +94,7 @@ impl Default for Config {
             limits: LimitsConfig::default(),
             request_body_bytes_max: None,
             oversized_body: OversizedBody::Reject,
+            body_overflow: BodyOverflow::Reject,
             response: Response::Off,
             trusted_hops: 0,
             block: Block::default(),
@@ -102,7 +108,11 @@ impl Default for Config {
             max_streams: 4_096,
             max_message_bytes: 33_554_432,
             inline_body_bytes: 65_536,
-            deadline_ms: 150,
+            evaluation_threads: 0,
+            evaluation_queue_max: 64,
+            deadline_ms: 400,
+            body_bytes_max: 268_435_456,
+            overload: Overload::default(),
             drain_notice_seconds: 2,
             drain_seconds: 20,
         }
@@ -192,6 +202,51 @@ impl From<OversizedBody> for TruncatedBody {
             OversizedBody::Reject => Self::Reject,
             OversizedBody::Partial => Self::Inspect,
             OversizedBody::Pass => Self::Pass,
+        }
+    }
+}
+
+/// What becomes of requests for whose body there is no room.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum BodyOverflow {
+    Reject,
+    Pass,
+}
+
+impl From<BodyOverflow> for glacis_inspector::BodyOverflow {
+    fn from(overflow: BodyOverflow) -> Self {
+        match overflow {
+            BodyOverflow::Reject => Self::Reject,
+            BodyOverflow::Pass => Self::Pass,
+        }
+    }
+}
+
+/// When the service counts as overloaded.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct Overload {
+    pub lag_ms: u32,
+    pub after_ms: u32,
+    pub clear_ms: u32,
+}
+
+impl Default for Overload {
+    fn default() -> Self {
+        Self { lag_ms: 100, after_ms: 500, clear_ms: 3_000 }
+    }
+}
+
+impl From<Overload> for glacis_service::overload::Overload {
+    fn from(config: Overload) -> Self {
+        let time = |milliseconds: u32| Duration::from_millis(milliseconds.into());
+        Self {
+            lag_max: time(config.lag_ms),
+            after: time(config.after_ms),
+            clear: time(config.clear_ms),
         }
     }
 }
@@ -430,7 +485,11 @@ impl Config {
             max_streams,
             max_message_bytes,
             inline_body_bytes,
+            evaluation_threads,
+            evaluation_queue_max,
             deadline_ms,
+            body_bytes_max,
+            overload,
             drain_notice_seconds,
             drain_seconds,
         );

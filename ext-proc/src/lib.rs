@@ -10,9 +10,11 @@
 //!
 //! Protobuf stays in `wire` and `reply`; the rest deals in the inspector's types.
 
+mod admission;
 mod audit;
 mod canary;
 pub mod config;
+mod evaluators;
 mod metrics;
 mod profile;
 pub mod reload;
@@ -21,6 +23,7 @@ pub mod ruleset;
 mod service;
 mod session;
 mod wire;
+mod work;
 
 pub use audit::AuditWriter;
 pub use metrics::Metrics;

@@ -87,12 +87,7 @@ fn check(file: &Path) -> Result<(), Failure> {
 fn run(file: &Path) -> Result<(), Failure> {
     let reading = Reading::first(file)?;
     telemetry::init(reading.config.log_level.into());
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let runtime = runtime::Builder::new_multi_thread()
-        .enable_all()
-        // Long evaluations run there; more threads than cores would only make each take longer.
-        .max_blocking_threads(cores)
-        .build()?;
+    let runtime = runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(file, reading))
 }
 
@@ -113,7 +108,7 @@ async fn serve(file: &Path, reading: Reading) -> Result<(), Failure> {
         admin = server.admin_address().map(tracing::field::display),
         "serving"
     );
-    let processor = Processor::new(&config, rulesets, metrics, audit);
+    let processor = Processor::new(&config, rulesets, metrics, audit)?;
     let readiness = Readiness::new();
     processor.look_after(&config, &readiness);
     let (interval, drain) = (config.reload_interval(), config.drain());

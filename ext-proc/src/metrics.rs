@@ -1,6 +1,6 @@
 //! What is counted. Names and labels are an interface: dashboards and alerts depend on them.
 
-use core::time::Duration;
+use core::{sync::atomic::AtomicU64, time::Duration};
 use std::{collections::BTreeSet, sync::Mutex};
 
 use glacis_inspector::{Outcome, Uninspected};
@@ -25,6 +25,9 @@ pub struct Metrics {
     rules: Mutex<BTreeSet<u32>>,
     scores: Family<DirectionLabel, Histogram>,
     pub(crate) streams_open: Gauge,
+    pub(crate) evaluations_waiting: Gauge,
+    body_bytes: Gauge,
+    lag: Gauge<f64, AtomicU64>,
     uninspected: Family<ReasonLabel, Counter>,
     errors: Family<KindLabel, Counter>,
     rulesets: Family<RulesetLabel, Gauge>,
@@ -75,7 +78,7 @@ pub(crate) enum ErrorKind {
     Protocol,
     /// A bug: evaluation panicked.
     Panic,
-    /// More streams than `max_streams`.
+    /// More streams than `max_streams`, or more evaluations than `evaluation_queue_max`.
     Overload,
     /// A message took longer than `deadline_ms`.
     Deadline,
@@ -126,6 +129,9 @@ impl Metrics {
             rules: Mutex::default(),
             scores: Family::new_with_constructor(score_histogram),
             streams_open: Gauge::default(),
+            evaluations_waiting: Gauge::default(),
+            body_bytes: Gauge::default(),
+            lag: Gauge::default(),
             uninspected: Family::default(),
             errors: Family::default(),
             rulesets: Family::default(),
@@ -182,7 +188,37 @@ impl Metrics {
         );
         registry.register("glacis_errors", "What went wrong, by kind", metrics.errors.clone());
         metrics.register_rulesets(registry);
+        metrics.register_load(registry);
         metrics
+    }
+
+    fn register_load(&self, registry: &mut Registry) {
+        registry.register(
+            "glacis_evaluations_waiting",
+            "Evaluations that wait for a thread for long work",
+            self.evaluations_waiting.clone(),
+        );
+        registry.register(
+            "glacis_body_bytes_held",
+            "Bytes set aside for bodies under inspection",
+            self.body_bytes.clone(),
+        );
+        registry.register(
+            "glacis_lag_seconds",
+            "How late a task ran that was due, at the last look: what each message waits for a thread",
+            self.lag.clone(),
+        );
+    }
+
+    /// Says how much is held, and how late tasks run.
+    pub(crate) fn load(&self, body_bytes: usize, lag: Duration) {
+        self.body_bytes.set(i64::try_from(body_bytes).unwrap_or(i64::MAX));
+        self.lag.set(lag.as_secs_f64());
+    }
+
+    /// Counts an exchange that has no verdict, and will have none.
+    pub(crate) fn no_verdict(&self) {
+        self.requests.get_or_create(&VerdictLabel { verdict: "none" }).inc();
     }
 
     fn register_rulesets(&self, registry: &mut Registry) {

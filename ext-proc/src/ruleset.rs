@@ -244,6 +244,7 @@ fn settings(config: &Config, host: &Host) -> Settings {
         sample: Sample::percent(config.sample_percent).unwrap_or_default(),
         response: config.response.into(),
         truncated_body: config.oversized_body.into(),
+        body_overflow: config.body_overflow.into(),
         trusted_hops: config.trusted_hops,
         redaction: config.redaction(),
         audit_format: config.audit.format.into(),

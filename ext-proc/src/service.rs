@@ -6,18 +6,15 @@ use core::{
     pin::Pin,
     task::{Context, Poll},
 };
-use std::{fmt, panic::catch_unwind, path::Path, sync::Arc};
+use std::{fmt, io, panic::catch_unwind, path::Path, sync::Arc, time::Instant};
 
 use envoy_types::pb::envoy::service::ext_proc::v3::{
     ProcessingRequest, ProcessingResponse,
     external_processor_server::{ExternalProcessor, ExternalProcessorServer},
 };
 use glacis_rules::Record;
-use glacis_service::Readiness;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    task::JoinHandle,
-};
+use glacis_service::{Readiness, overload};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::Stream;
 use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap, service::Routes};
 
@@ -30,6 +27,7 @@ use crate::{
     ruleset::{Host, Rulesets},
     session::{Session, Shared},
     wire::{Incoming, Message, WireError},
+    work::{Lost, Work},
 };
 
 /// The key of gRPC metadata that names a profile.
@@ -48,20 +46,34 @@ impl Processor {
     pub const NAME: &str = "envoy.service.ext_proc.v3.ExternalProcessor";
 
     /// A processor that applies `rulesets`, which are those of `config`.
-    #[must_use]
-    pub fn new(config: &Config, rulesets: Rulesets, metrics: Metrics, audit: AuditWriter) -> Self {
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn new(
+        config: &Config,
+        rulesets: Rulesets,
+        metrics: Metrics,
+        audit: AuditWriter,
+    ) -> io::Result<Self> {
         let streams_max = config.max_streams.min(Semaphore::MAX_PERMITS);
-        Self {
-            shared: Arc::new(Shared::new(config, rulesets, metrics, audit)),
+        Ok(Self {
+            shared: Arc::new(Shared::new(config, rulesets, metrics, audit)?),
             room: Arc::new(Semaphore::new(streams_max)),
             message_bytes_max: config.max_message_bytes,
-        }
+        })
     }
 
     /// Looks after the service while it runs, and holds readiness back when something is wrong. To be
     /// called within a runtime.
     pub fn look_after(&self, config: &Config, readiness: &Readiness) {
         canary::start(&self.shared, readiness, config.canary_seconds.duration());
+        let (strained, told) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
+        overload::watch(
+            config.overload.into(),
+            readiness,
+            move || strained.turned_away.take(),
+            move |lag| told.metrics().load(told.body_room().taken(), lag),
+        );
     }
 
     /// What reads the configuration anew; the service has to be that of this reading.
@@ -88,6 +100,7 @@ impl ExternalProcessor for Processor {
     ) -> Result<Response<Answers>, Status> {
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             self.shared.metrics().error(ErrorKind::Overload);
+            self.shared.turned_away.stream();
             return Err(Status::resource_exhausted("max_streams exchanges are under inspection"));
         };
         let named = profile_of(request.metadata());
@@ -95,6 +108,7 @@ impl ExternalProcessor for Processor {
         Ok(Response::new(Answers {
             messages: request.into_inner(),
             state: State::Waiting(Box::new(session)),
+            shared: Arc::clone(&self.shared),
             _permit: permit,
         }))
     }
@@ -111,16 +125,18 @@ fn profile_of(metadata: &MetadataMap) -> Option<String> {
 pub struct Answers {
     messages: Streaming<ProcessingRequest>,
     state: State,
+    shared: Arc<Shared>,
     _permit: OwnedSemaphorePermit,
 }
 
-type Answered = Result<Option<ProcessingResponse>, Status>;
+/// What a message is answered.
+pub(crate) type Answered = Result<Option<ProcessingResponse>, Status>;
 
 enum State {
     /// For the next message.
     Waiting(Box<Session>),
     /// A message is evaluated on a thread for long work.
-    Working(JoinHandle<(Box<Session>, Answered)>),
+    Working(Work),
     /// Everything is said.
     Over,
 }
@@ -145,10 +161,11 @@ impl Stream for Answers {
                         return Poll::Pending;
                     }
                     Poll::Ready(Ok(done)) => done,
-                    // The runtime is being shut down.
-                    Poll::Ready(Err(_)) => return Poll::Ready(Some(Err(internal()))),
+                    Poll::Ready(Err(lost)) => {
+                        return Poll::Ready(Some(Err(this.lost(lost))));
+                    }
                 },
-                State::Waiting(mut session) => {
+                State::Waiting(session) => {
                     match Pin::new(&mut this.messages).poll_next(context) {
                         Poll::Pending => {
                             this.state = State::Waiting(session);
@@ -166,26 +183,21 @@ impl Stream for Answers {
                         Poll::Ready(Some(Err(status))) => {
                             return Poll::Ready(Some(Err(broken(&session, status))));
                         }
-                        Poll::Ready(Some(Ok(message))) => match Incoming::try_from(message) {
-                            Err(error) => (session, Err(unreadable(error))),
-                            Ok(message) if is_long(&session, &message) => {
-                                this.state = State::Working(tokio::task::spawn_blocking(|| {
-                                    let answered = answer(&mut session, message);
-                                    (session, answered)
-                                }));
+                        Poll::Ready(Some(Ok(message))) => match this.take(session, message) {
+                            Ok(done) => done,
+                            Err(state) => {
+                                this.state = state;
                                 continue;
-                            }
-                            Ok(message) => {
-                                let answered = answer(&mut session, message);
-                                (session, answered)
                             }
                         },
                     }
                 }
             };
             match answered {
-                // A panic has been counted and logged already.
-                Err(status) if status.code() == Code::Internal => {
+                // Panics and overload have been counted already.
+                Err(status)
+                    if matches!(status.code(), Code::Internal | Code::ResourceExhausted) =>
+                {
                     return Poll::Ready(Some(Err(status)));
                 }
                 Err(status) => return Poll::Ready(Some(Err(refuse(&session, status)))),
@@ -203,6 +215,53 @@ impl Stream for Answers {
     }
 }
 
+impl Answers {
+    /// Answers a message here and now; or, if that takes long, has it answered elsewhere.
+    fn take(
+        &self,
+        mut session: Box<Session>,
+        message: ProcessingRequest,
+    ) -> Result<(Box<Session>, Answered), State> {
+        let message = match Incoming::try_from(message) {
+            Ok(message) => message,
+            Err(error) => return Ok((session, Err(unreadable(error)))),
+        };
+        if !is_long(&session, &message) {
+            let answered = answer_inline(&mut session, message);
+            return Ok((session, answered));
+        }
+        match Work::begin(session, message, self.shared.deadline) {
+            Ok(work) => Err(State::Working(work)),
+            Err(mut session) => {
+                session.give_up();
+                Ok((session, Err(self.crowded())))
+            }
+        }
+    }
+
+    /// What a stream ends with whose evaluation was lost.
+    fn lost(&self, lost: Lost) -> Status {
+        match lost {
+            Lost::Ended => internal(),
+            Lost::Late => {
+                self.shared.metrics().error(ErrorKind::Deadline);
+                self.shared.turned_away.evaluation();
+                tracing::warn!(
+                    "an evaluation took longer than deadline_ms: the stream ends with an error"
+                );
+                Status::deadline_exceeded("the evaluation took longer than deadline_ms")
+            }
+        }
+    }
+
+    /// What a stream ends with whose evaluation found no place in the queue.
+    fn crowded(&self) -> Status {
+        self.shared.metrics().error(ErrorKind::Overload);
+        self.shared.turned_away.evaluation();
+        Status::resource_exhausted("evaluation_queue_max evaluations wait")
+    }
+}
+
 /// Whether evaluating the message would hold up a thread that serves other streams as well.
 fn is_long(session: &Session, message: &Incoming) -> bool {
     match &message.message {
@@ -214,8 +273,19 @@ fn is_long(session: &Session, message: &Incoming) -> bool {
     }
 }
 
+/// Answers a message on the thread that serves others as well, and counts what took too long all the same.
+fn answer_inline(session: &mut Session, message: Incoming) -> Answered {
+    let began = Instant::now();
+    let answered = answer(session, message);
+    let deadline = session.shared().deadline;
+    if !deadline.is_zero() && began.elapsed() > deadline {
+        session.shared().metrics().error(ErrorKind::Deadline);
+    }
+    answered
+}
+
 /// Answers a message, and makes an error of a panic: a bug must not be a way past the rules.
-fn answer(session: &mut Session, message: Incoming) -> Answered {
+pub(crate) fn answer(session: &mut Session, message: Incoming) -> Answered {
     catch_unwind(AssertUnwindSafe(|| session.answer(message))).unwrap_or_else(|_| {
         session.abandon();
         session.shared().metrics().error(ErrorKind::Panic);

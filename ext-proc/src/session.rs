@@ -8,6 +8,7 @@
 use core::time::Duration;
 use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
+    io,
     sync::{Arc, PoisonError, RwLock},
     time::{Instant, SystemTime},
 };
@@ -19,8 +20,10 @@ use glacis_inspector::{
 use tonic::Status;
 
 use crate::{
+    admission::{BodyRoom, Share, TurnedAway, UNANNOUNCED_BYTES},
     audit::AuditWriter,
     config::Config,
+    evaluators::Evaluators,
     metrics::{ErrorKind, Metrics},
     profile::Profile,
     reply::{self, ModeOverride, Part},
@@ -38,7 +41,11 @@ pub(crate) struct Shared {
     metrics: Metrics,
     audit: AuditWriter,
     pub(crate) inline_body_bytes: usize,
-    deadline: Duration,
+    /// Zero for none.
+    pub(crate) deadline: Duration,
+    evaluators: Evaluators,
+    body_room: Arc<BodyRoom>,
+    pub(crate) turned_away: TurnedAway,
 }
 
 impl Shared {
@@ -47,15 +54,29 @@ impl Shared {
         rulesets: Rulesets,
         metrics: Metrics,
         audit: AuditWriter,
-    ) -> Self {
+    ) -> io::Result<Self> {
         metrics.loaded(&rulesets);
-        Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads =
+            if config.evaluation_threads == 0 { cores } else { config.evaluation_threads };
+        Ok(Self {
             rulesets: RwLock::new(Arc::new(rulesets)),
             metrics,
             audit,
             inline_body_bytes: config.inline_body_bytes,
             deadline: Duration::from_millis(config.deadline_ms),
-        }
+            evaluators: Evaluators::start(threads, config.evaluation_queue_max)?,
+            body_room: Arc::new(BodyRoom::new(config.body_bytes_max)),
+            turned_away: TurnedAway::default(),
+        })
+    }
+
+    pub(crate) const fn evaluators(&self) -> &Evaluators {
+        &self.evaluators
+    }
+
+    pub(crate) fn body_room(&self) -> &BodyRoom {
+        &self.body_room
     }
 
     pub(crate) const fn metrics(&self) -> &Metrics {
@@ -106,6 +127,8 @@ enum Half {
 #[derive(Debug)]
 pub(crate) struct Session {
     shared: Arc<Shared>,
+    /// Its part of the room for bodies.
+    share: Share,
     /// The profile that came with the stream.
     named: Option<String>,
     /// `None` until the request's headers have come.
@@ -152,6 +175,7 @@ impl Session {
     pub(crate) fn new(shared: Arc<Shared>, named: Option<String>) -> Self {
         shared.metrics.streams_open.inc();
         Self {
+            share: Share::none(Arc::clone(&shared.body_room)),
             shared,
             named,
             profile: None,
@@ -178,6 +202,11 @@ impl Session {
         &self.shared
     }
 
+    /// The same, to be kept when the session goes elsewhere.
+    pub(crate) fn shared_by(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
     /// Body bytes that evaluation would have to go through.
     pub(crate) fn body_bytes(&self) -> usize {
         self.inspector.as_ref().map_or(0, Inspector::body_bytes)
@@ -199,11 +228,7 @@ impl Session {
             Message::ResponseBody(body) => ("response_body", self.response_body(&body)?),
             Message::ResponseTrailers => ("response_trailers", self.response_trailers()?),
         };
-        let time = began.elapsed();
-        self.shared.metrics.evaluated(phase, time);
-        if !self.shared.deadline.is_zero() && time > self.shared.deadline {
-            self.shared.metrics.error(ErrorKind::Deadline);
-        }
+        self.shared.metrics.evaluated(phase, began.elapsed());
         Ok((!sent.observability_mode).then_some(answer))
     }
 
@@ -226,7 +251,7 @@ impl Session {
             &made_up
         };
         let inspector = self.inspector.insert(self.profile.insert(profile).inspector());
-        let decision = inspector.request_headers(&RequestHead {
+        let mut decision = inspector.request_headers(&RequestHead {
             headers: &headers,
             protocol: head.protocol.as_deref(),
             end_of_stream: head.end_of_stream,
@@ -236,6 +261,13 @@ impl Session {
             destination: head.destination,
             lot: lot(),
         });
+        if decision == Decision::NeedBody {
+            let announced = inspector.announced_body_bytes(&headers);
+            let bytes = announced.unwrap_or_else(|| inspector.held_body_bytes(UNANNOUNCED_BYTES));
+            if !self.share.grow_to(bytes) {
+                decision = inspector.request_body_overflow();
+            }
+        }
         let wants_response = inspector.wants_response();
         self.request = match decision {
             Decision::NeedBody => Half::Body(Self::mode_for_body(self.modes.request)),
@@ -295,7 +327,12 @@ impl Session {
             }
             Half::Body(mode) => mode,
         };
-        let decision = inspector.request_body(&body.bytes, end_of(body, mode));
+        let bytes = inspector.body_bytes().saturating_add(body.bytes.len());
+        let decision = if self.share.grow_to(inspector.held_body_bytes(bytes)) {
+            inspector.request_body(&body.bytes, end_of(body, mode))
+        } else {
+            inspector.request_body_overflow()
+        };
         if decision != Decision::NeedBody {
             self.request = Half::BodyDone;
         }
@@ -361,7 +398,12 @@ impl Session {
             }
             Half::Body(mode) => mode,
         };
-        let decision = inspector.response_body(&body.bytes, end_of(body, mode));
+        let bytes = inspector.body_bytes().saturating_add(body.bytes.len());
+        let decision = if self.share.grow_to(bytes) {
+            inspector.response_body(&body.bytes, end_of(body, mode))
+        } else {
+            inspector.response_body_overflow()
+        };
         if decision != Decision::NeedBody {
             self.response = Half::BodyDone;
         }
@@ -441,6 +483,12 @@ impl Session {
     /// Gives the inspector up after a panic in it.
     pub(crate) fn abandon(&mut self) {
         self.inspector = None;
+    }
+
+    /// Ends the exchange without a verdict: nobody waits for one any more.
+    pub(crate) fn give_up(&mut self) {
+        self.inspector = None;
+        self.shared.metrics.no_verdict();
     }
 }
 

@@ -80,6 +80,8 @@ pub enum Uninspected {
     Tunnel,
     /// The body is larger than what is inspected, and such are passed without a look at them.
     BodyTooLarge,
+    /// There was no room for the body, as too many others were held.
+    BodyOverflow,
     /// Only the beginning of the body was seen.
     BodyTruncated,
     /// The host was asked for the body and did not bring it (all of it).
@@ -94,7 +96,7 @@ pub enum Uninspected {
 
 impl Uninspected {
     /// Every reason.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::EngineOff,
         Self::NotSampled,
         Self::BodyNotWanted,
@@ -102,6 +104,7 @@ impl Uninspected {
         Self::WebSocket,
         Self::Tunnel,
         Self::BodyTooLarge,
+        Self::BodyOverflow,
         Self::BodyTruncated,
         Self::BodyNotSent,
         Self::ResponseTruncated,
@@ -120,6 +123,7 @@ impl Uninspected {
             Self::WebSocket => "websocket",
             Self::Tunnel => "tunnel",
             Self::BodyTooLarge => "body_too_large",
+            Self::BodyOverflow => "body_overflow",
             Self::BodyTruncated => "body_truncated",
             Self::BodyNotSent => "body_not_sent",
             Self::ResponseTruncated => "response_truncated",

@@ -47,6 +47,8 @@ pub struct Settings {
     pub trusted_hops: usize,
     /// What becomes of requests whose body is larger than the host can hold.
     pub truncated_body: TruncatedBody,
+    /// What becomes of requests for whose body the host has no room.
+    pub body_overflow: BodyOverflow,
     /// What is masked in audit records.
     pub redaction: Redaction,
     /// The shape of audit records.
@@ -71,6 +73,16 @@ pub enum TruncatedBody {
     /// The beginning is inspected, and the request passes if nothing is found there.
     Inspect,
     /// Nothing of the body is inspected, and the request passes if nothing is found elsewhere in it.
+    Pass,
+}
+
+/// What becomes of a request for whose body there is no room now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BodyOverflow {
+    /// It is refused with 503, unless rules may not block.
+    #[default]
+    Reject,
+    /// Nothing more of the body is inspected, and the request passes if nothing is found elsewhere in it.
     Pass,
 }
 
@@ -127,8 +139,9 @@ pub struct Inspector {
     stage: Stage,
     request: Request,
     body_seen: bool,
-    /// A refusal that is not the engine's: for a body that the host brought only the beginning of.
-    truncated: Option<Refusal>,
+    /// A refusal that is not the engine's: for a body that the host could not bring, or only the beginning
+    /// of.
+    cut: Option<Refusal>,
     /// Whether phase 2 has run: without it there is no verdict on the request.
     request_evaluated: bool,
     uninspected: Option<Uninspected>,
@@ -162,7 +175,7 @@ impl Inspector {
                 status: 0,
             },
             body_seen: false,
-            truncated: None,
+            cut: None,
             request_evaluated: false,
             uninspected: None,
             body_bytes: 0,
@@ -207,7 +220,7 @@ impl Inspector {
         let client = client_of(head.source, head.headers, self.settings.trusted_hops);
         self.stage = Stage::Idle;
         self.body_seen = false;
-        self.truncated = None;
+        self.cut = None;
         self.request_evaluated = false;
         self.uninspected = None;
         self.body_bytes = 0;
@@ -303,30 +316,68 @@ impl Inspector {
         }
     }
 
+    /// Bytes of the request's body that may have to be held, as far as its headers tell.
+    #[must_use]
+    pub fn announced_body_bytes(&self, headers: &[Header<'_>]) -> Option<usize> {
+        content_length(headers).map(|bytes| self.held_body_bytes(bytes))
+    }
+
+    /// Bytes that are held of a request body of this size.
+    #[must_use]
+    pub fn held_body_bytes(&self, bytes: usize) -> usize {
+        bytes.min(self.transaction.program().limits().request_body_bytes_max)
+    }
+
+    /// Says that the host has no room for (the rest of) the request's body.
+    pub fn request_body_overflow(&mut self) -> Decision {
+        if self.stage != Stage::RequestBody {
+            return Decision::Continue;
+        }
+        self.uninspected = Some(Uninspected::BodyOverflow);
+        if self.settings.body_overflow == BodyOverflow::Reject && self.mode() == Mode::Blocking {
+            let phase = Phase::RequestBody;
+            self.cut = Some(Refusal { status: 503, rule: None, phase });
+            return self.refusal().unwrap_or(Decision::Continue);
+        }
+        if self.body_seen {
+            self.transaction.request_body_cut();
+        }
+        self.evaluate_request()
+    }
+
+    /// Says that the host has no room for (the rest of) the response's body.
+    pub fn response_body_overflow(&mut self) -> Decision {
+        if self.stage != Stage::ResponseBody {
+            return Decision::Continue;
+        }
+        self.uninspected = Some(Uninspected::ResponseTruncated);
+        self.evaluate_response()
+    }
+
     /// What becomes of a request when nothing was found in the beginning of its body.
     fn cut_off(&mut self) -> Decision {
         let rejects = self.settings.truncated_body == TruncatedBody::Reject;
         if rejects && self.mode() == Mode::Blocking {
             let phase = Phase::RequestBody;
-            self.truncated = Some(Refusal { status: 413, rule: None, phase });
+            self.cut = Some(Refusal { status: 413, rule: None, phase });
         }
         self.refusal().unwrap_or(Decision::Continue)
     }
 
     /// The refusal, by the engine or for a truncated body.
     fn refused(&self) -> Option<Refusal> {
-        self.transaction.verdict().refusal().copied().or(self.truncated)
+        self.transaction.verdict().refusal().copied().or(self.cut)
     }
 
     fn verdict_name(&self) -> &'static str {
-        if self.truncated.is_some() { "deny" } else { self.transaction.verdict().name() }
+        if self.cut.is_some() { "deny" } else { self.transaction.verdict().name() }
     }
 
     fn evaluate_request(&mut self) -> Decision {
         self.transaction.evaluate_request_body();
         self.request_evaluated = true;
         if self.transaction.flags().request_body_truncated {
-            self.uninspected = Some(Uninspected::BodyTruncated);
+            self.uninspected = self.uninspected.or(Some(Uninspected::BodyTruncated));
         }
         self.stage = Stage::RequestDone;
         self.refusal().unwrap_or(Decision::Continue)
@@ -414,6 +465,7 @@ impl Inspector {
         self.request.status = status;
         let mut headers = vec![("cache-control", "no-store".to_owned())];
         headers.extend(location.map(|location| ("location", location)));
+        headers.extend((status == 503).then(|| ("retry-after", "1".to_owned())));
         let body = match &self.settings.block_page {
             Some((content_type, page)) => {
                 headers.push(("content-type", content_type.clone()));
@@ -504,7 +556,7 @@ impl Inspector {
         let receipt = self.receipt();
         let refusal = self.refused();
         // Of what the host cut off the engine does not know that it was refused.
-        let cut_off = self.truncated.is_some() && self.transaction.audit_engine().is_none();
+        let cut_off = self.cut.is_some() && self.transaction.audit_engine().is_none();
         let due = cut_off || self.transaction.audit_due(self.request.status);
         let audit = due.then(|| {
             let entry = audit::Entry {

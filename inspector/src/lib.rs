@@ -31,7 +31,7 @@ mod time;
 pub use audit::AuditFormat;
 pub use client::parse_endpoint;
 pub use decision::{Decision, Mode, Outcome, Receipt, Reply, Uninspected};
-pub use inspector::{End, Inspector, ResponseInspection, Settings, TruncatedBody};
+pub use inspector::{BodyOverflow, End, Inspector, ResponseInspection, Settings, TruncatedBody};
 pub use profile::{Choice, Hints, Profiles, UnknownProfile, UnknownProfilePolicy};
 pub use redact::{Redaction, SECRET_NAMES};
 pub use request::{Header, RequestHead, ResponseHead, request_id};

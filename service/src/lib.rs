@@ -11,6 +11,7 @@ mod admin;
 pub mod config;
 mod drain;
 mod listener;
+pub mod overload;
 mod readiness;
 pub mod reload;
 mod server;

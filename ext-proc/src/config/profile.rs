@@ -6,8 +6,8 @@ use glacis_engine::RuleEngine;
 use serde::{Deserialize, Deserializer};
 
 use super::{
-    Block, Config, ExclusionConfig, ExpiredExclusions, LimitsChange, OversizedBody, Response,
-    resolve_rules,
+    Block, BodyOverflow, Config, ExclusionConfig, ExpiredExclusions, LimitsChange, OversizedBody,
+    Response, resolve_rules,
 };
 
 /// Whether rules run, and may block.
@@ -94,6 +94,7 @@ keys!(
     canary: Option<String>,
     request_body_bytes_max: Option<usize>,
     oversized_body: OversizedBody,
+    body_overflow: BodyOverflow,
     response: Response,
     trusted_hops: usize,
     block: Block,

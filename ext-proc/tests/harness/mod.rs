@@ -248,7 +248,7 @@ impl Service {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let audit = AuditWriter::start(false, config.audit.file.as_deref()).unwrap();
-        let processor = Processor::new(&config, rulesets, metrics, audit);
+        let processor = Processor::new(&config, rulesets, metrics, audit).unwrap();
         let readiness = Readiness::new();
         processor.look_after(&config, &readiness);
         before(&processor, &config);
@@ -442,7 +442,7 @@ pub async fn get(address: SocketAddr, path: &'static str) -> (u16, String) {
 /// Waits until metrics have the line.
 pub async fn counted(service: &Service, line: &str) {
     let mut text = String::new();
-    for _ in 0..100 {
+    for _ in 0..1_000 {
         text = get(service.admin, "/metrics").await.1;
         if text.lines().any(|found| found == line) {
             return;

@@ -1,0 +1,111 @@
+//! One long evaluation, as the stream that waits for it sees it.
+
+use core::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use tokio::{
+    sync::oneshot,
+    time::{Sleep, sleep},
+};
+
+use crate::{
+    service::{Answered, answer},
+    session::Session,
+    wire::Incoming,
+};
+
+/// A message that is evaluated on a thread for long work, or waits for one. When it is dropped nobody
+/// waits for the answer any more: work that has not begun is not done.
+#[derive(Debug)]
+pub(crate) struct Work {
+    done: oneshot::Receiver<Done>,
+    deadline: Option<Pin<Box<Sleep>>>,
+    given_up: Arc<AtomicBool>,
+}
+
+/// The session, with the answer.
+pub(crate) type Done = (Box<Session>, Answered);
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// The deadline has passed.
+    Late,
+    /// The thread is gone: the process ends.
+    Ended,
+}
+
+/// What goes to the thread.
+#[derive(Debug)]
+pub(crate) struct Job {
+    session: Box<Session>,
+    message: Incoming,
+    given_up: Arc<AtomicBool>,
+}
+
+impl Work {
+    /// Queues the evaluation. Gives the session back when there is no place.
+    pub(crate) fn begin(
+        session: Box<Session>,
+        message: Incoming,
+        deadline: Duration,
+    ) -> Result<Self, Box<Session>> {
+        let given_up = Arc::new(AtomicBool::new(false));
+        let shared = session.shared_by();
+        let job = Job { session, message, given_up: Arc::clone(&given_up) };
+        shared.metrics().evaluations_waiting.inc();
+        match shared.evaluators().submit(job, evaluate) {
+            Ok(done) => {
+                let deadline = (!deadline.is_zero()).then(|| Box::pin(sleep(deadline)));
+                Ok(Self { done, deadline, given_up })
+            }
+            Err(job) => {
+                shared.metrics().evaluations_waiting.dec();
+                Err(job.session)
+            }
+        }
+    }
+}
+
+/// Runs on the thread.
+fn evaluate(job: Job) -> Done {
+    let Job { mut session, message, given_up } = job;
+    session.shared().metrics().evaluations_waiting.dec();
+    if given_up.load(Ordering::Relaxed) {
+        session.give_up();
+        return (session, Ok(None));
+    }
+    // If it comes too late it is recorded all the same: who sent it, and what was found.
+    let answered = answer(&mut session, message);
+    (session, answered)
+}
+
+impl Future for Work {
+    type Output = Result<Done, Lost>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match Pin::new(&mut self.done).poll(context) {
+            Poll::Ready(Ok(done)) => return Poll::Ready(Ok(done)),
+            Poll::Ready(Err(_)) => return Poll::Ready(Err(Lost::Ended)),
+            Poll::Pending => {}
+        }
+        match self.deadline.as_mut().map(|deadline| deadline.as_mut().poll(context)) {
+            Some(Poll::Ready(())) => Poll::Ready(Err(Lost::Late)),
+            Some(Poll::Pending) | None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,182 @@
+//! What happens when there is more to do than can be done: evaluations that take too long, a queue that is
+//! full, bodies for which there is no room, and what health says of it all.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests: helpers fail as assertions do")]
+
+mod harness;
+
+use core::time::Duration;
+use std::time::Instant;
+
+use harness::{Sent, Service, Stream, counted, eventually, get};
+
+const FORM: &str = "content-type: application/x-www-form-urlencoded";
+
+/// Work without an end, were there no limit to it: with that of [`ONE_THREAD`] it is over in a second or so.
+const SLOW: &str = r#"
+    SecRule ARGS:slow "@rx ^(?=((a+)+)+$)b" "id:1,phase:2,deny"
+    SecRule ARGS:q "@contains attack" "id:2,phase:2,deny,status:403,log"
+"#;
+
+const ONE_THREAD: &str =
+    "inline_body_bytes: 0\nevaluation_threads: 1\nlimits: {backtrack_steps_max: 30000000}\n";
+
+fn slow() -> String {
+    format!("slow={}c", "a".repeat(40))
+}
+
+/// Sends a request whose evaluation takes long; the answer is awaited by nobody yet.
+async fn begin(service: &Service) -> Stream {
+    let mut stream = Stream::open(service.channel().await).await.unwrap();
+    stream.send(&Sent::post("/", &[FORM])).await;
+    assert!(stream.answer().await.starts_with("request_headers pending"));
+    stream.send(&Sent::body(&slow(), true)).await;
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn late_evaluations_end_at_the_deadline() {
+    let config = format!("{ONE_THREAD}deadline_ms: 100\n");
+    let service = Service::start(&config, SLOW).await;
+    let began = Instant::now();
+    let mut first = begin(&service).await;
+    let mut second = begin(&service).await;
+    assert_eq!(first.answer().await, "error DeadlineExceeded");
+    // The one behind it has not begun, and never will.
+    assert_eq!(second.answer().await, "error DeadlineExceeded");
+    let waited = began.elapsed();
+    counted(&service, "glacis_errors_total{kind=\"deadline\"} 2").await;
+    counted(&service, "glacis_requests_total{verdict=\"none\"} 1").await;
+    // The first is recorded when it is over; so it was the deadline that came first.
+    counted(&service, "glacis_requests_total{verdict=\"allow\"} 1").await;
+    let finished = began.elapsed();
+    assert!(waited < finished, "{waited:?}, {finished:?}");
+    counted(&service, "glacis_evaluations_waiting 0").await;
+    // Small messages did not wait for any of it, and the thread is free again.
+    let mut stream = Stream::open(service.channel().await).await.unwrap();
+    stream.send(&Sent::get("/?q=attack", &[])).await;
+    assert!(stream.answer().await.starts_with("immediate 403"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_queue_refuses_at_once_and_health_says_so() {
+    let config = format!(
+        "{ONE_THREAD}evaluation_queue_max: 1\ndeadline_ms: 0\n\
+         overload: {{lag_ms: 60000, after_ms: 300, clear_ms: 1000}}\n"
+    );
+    let service = Service::start(&config, SLOW).await;
+    assert_eq!(service.health().await, 1);
+    let mut streams = Vec::new();
+    let mut refused = 0;
+    let overloaded = async {
+        loop {
+            let mut stream = begin(&service).await;
+            let answer = tokio::time::timeout(Duration::from_millis(20), stream.answer()).await;
+            match answer {
+                Ok(answer) if answer == "error ResourceExhausted" => refused += 1,
+                // It waits, or is done already.
+                _ => streams.push(stream),
+            }
+            if service.health().await == 2 {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), overloaded).await.unwrap();
+    assert!(refused > 0);
+    let (status, why) = get(service.admin, "/readyz").await;
+    assert_eq!(status, 503);
+    assert!(why.starts_with("overload: "), "{why}");
+    // It stays so for a while after the last refusal, and ends by itself.
+    let began = Instant::now();
+    eventually(async || service.health().await == 1).await;
+    assert!(began.elapsed() > Duration::from_millis(500), "{:?}", began.elapsed());
+    assert_eq!(get(service.admin, "/readyz").await.0, 200);
+}
+
+#[tokio::test]
+async fn streams_beyond_the_limit_turn_health() {
+    let config = "max_streams: 1\noverload: {lag_ms: 60000, after_ms: 200, clear_ms: 300}\n";
+    let service = Service::start(config, SLOW).await;
+    let mut held = Stream::open(service.channel().await).await.unwrap();
+    held.send(&Sent::post("/", &[FORM])).await;
+    held.answer().await;
+    let channel = service.channel().await;
+    eventually(async || {
+        let refused = Stream::open(channel.clone()).await;
+        assert!(refused.is_err_and(|status| status.code() == tonic::Code::ResourceExhausted));
+        service.health().await == 2
+    })
+    .await;
+    drop(held);
+    eventually(async || service.health().await == 1).await;
+}
+
+#[tokio::test]
+async fn bodies_have_so_much_room() {
+    let config = "\
+body_bytes_max: 100000
+profiles:
+  pass: {body_overflow: pass}
+  look: {mode: detection}
+";
+    let service = Service::start(config, SLOW).await;
+    let open = async |profile: &str, headers: &[&str], query: &str| {
+        let mut stream = Stream::open_with(service.channel().await, Some(profile)).await.unwrap();
+        stream.send(&Sent::post(&format!("/?q={query}"), headers)).await;
+        let answer = stream.answer().await;
+        (stream, answer)
+    };
+    const PENDING: &str = "request_headers pending/headers override=BUFFERED_PARTIAL,SKIP,NONE";
+    const FULL: &str = "immediate 503 glacis_deny_limit deny/headers uninspected=body_overflow";
+    let announced = [FORM, "content-length: 60000"];
+    let (held, answer) = open("default", &announced, "").await;
+    assert_eq!(answer, PENDING);
+    for (profile, headers, query, expected) in [
+        ("default", &announced[..], "", FULL),
+        // Nobody knows how large it is: 64 KiB are set aside.
+        ("default", &[FORM], "", FULL),
+        ("default", &[FORM, "content-length: 40001"], "", FULL),
+        ("default", &[FORM, "content-length: 40000"], "", PENDING),
+        ("pass", &announced, "", "request_headers allow/headers uninspected=body_overflow"),
+        (
+            "pass",
+            &announced,
+            "attack",
+            "immediate 403 glacis_deny_rule_2 deny/headers uninspected=body_overflow rules=2",
+        ),
+        (
+            "look",
+            &announced,
+            "attack",
+            "request_headers allow/headers uninspected=body_overflow rules=2 mode=detection_only",
+        ),
+    ] {
+        // What the one before took is given back when its stream is over.
+        counted(&service, "glacis_body_bytes_held 60000").await;
+        assert_eq!(
+            open(profile, headers, query).await.1,
+            expected,
+            "{profile} {headers:?} {query}"
+        );
+    }
+    drop(held);
+    counted(&service, "glacis_body_bytes_held 0").await;
+    assert_eq!(open("default", &[FORM, "content-length: 100000"], "").await.1, PENDING);
+}
+
+/// What comes may be more than what was announced.
+#[tokio::test]
+async fn a_body_that_grows_finds_no_room() {
+    let service =
+        Service::start("body_bytes_max: 100000\nmax_message_bytes: 1048576\n", SLOW).await;
+    let piece = "a".repeat(60_000);
+    let mut stream = Stream::open(service.channel().await).await.unwrap();
+    stream.send(&Sent::post("/", &[FORM]).modes("STREAMED", "NONE")).await;
+    assert!(stream.answer().await.starts_with("request_headers pending"));
+    stream.send(&Sent::body(&piece, false)).await;
+    assert_eq!(stream.answer().await, "request_body pending/partial");
+    stream.send(&Sent::body(&piece, false)).await;
+    let answer = stream.answer().await;
+    assert!(answer.starts_with("immediate 503 glacis_deny_limit deny/"), "{answer}");
+}
