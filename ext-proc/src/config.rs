@@ -277,6 +277,7 @@ impl From<Response> for ResponseInspection {
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct Block {
     pub status: Option<u16>,
+    pub html: Option<String>,
     pub content_type: Option<String>,
     pub body: Option<String>,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use glacis_engine::{
     BuildErrors, CollectionStore, Input, Limits, MemoryStore, Program, RuleEngine, SourceError,
 };
-use glacis_inspector::{Profiles, Sample, Settings, canary::CRS_CANARY};
+use glacis_inspector::{BlockPage, Profiles, Sample, Settings, canary::CRS_CANARY};
 use glacis_rules::{
     CrsSettings, Date, Exclusion, ExclusionError, ExclusionRules, RecordingSource, exclusion_rules,
 };
@@ -234,7 +234,7 @@ fn canary(config: &Config) -> Option<String> {
 }
 
 fn settings(config: &Config, host: &Host) -> Settings {
-    let page = config.block.body.clone().map(|body| {
+    let other = config.block.body.clone().map(|body| {
         let content_type = config.block.content_type.as_deref();
         (content_type.unwrap_or("text/plain; charset=utf-8").to_owned(), body)
     });
@@ -249,7 +249,7 @@ fn settings(config: &Config, host: &Host) -> Settings {
         redaction: config.redaction(),
         audit_format: config.audit.format.into(),
         block_status: config.block.status,
-        block_page: page,
+        block_page: BlockPage { html: config.block.html.clone(), other },
         lookup: None,
         collections: host.collections.clone(),
     }

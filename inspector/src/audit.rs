@@ -12,7 +12,7 @@ use glacis_engine::{AuditPart, Endpoint, Match, MatchedRule, Phase, RuleId, Tran
 use crate::{
     body::{self, Kind},
     decision::Mode,
-    json::{Object, push_string},
+    json::Object,
     redact::{MASK, Redaction},
 };
 
@@ -279,32 +279,4 @@ fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
 
 fn cut(text: &str) -> &str {
     text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default()
-}
-
-/// The body of a refusal: RFC 9457, without a word on the rules.
-pub(crate) fn problem(status: u16, request_id: &str) -> String {
-    let mut out = String::with_capacity(128);
-    out.push_str("{\"type\":\"about:blank\",\"title\":");
-    push_string(&mut out, title(status));
-    out.push_str(",\"status\":");
-    out.push_str(&status.to_string());
-    out.push_str(",\"request_id\":");
-    push_string(&mut out, request_id);
-    out.push('}');
-    out
-}
-
-const fn title(status: u16) -> &'static str {
-    match status {
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "Not Found",
-        406 => "Not Acceptable",
-        413 => "Content Too Large",
-        429 => "Too Many Requests",
-        500 => "Internal Server Error",
-        503 => "Service Unavailable",
-        _ => "Refused",
-    }
 }

@@ -10,6 +10,7 @@ use glacis_engine::{
 
 use crate::{
     audit::{self, AuditFormat},
+    block_page::{BlockPage, prefers_html},
     client::client_of,
     decision::{Decision, Mode, Outcome, Receipt, Reply, Uninspected},
     redact::Redaction,
@@ -55,9 +56,8 @@ pub struct Settings {
     pub audit_format: AuditFormat,
     /// The status of refusals instead of the rule's, redirections excepted.
     pub block_status: Option<u16>,
-    /// The content type and body of refusals instead of `application/problem+json`. In the body,
-    /// `{request_id}` stands for the name of the request.
-    pub block_page: Option<(String, String)>,
+    /// What refused clients are shown.
+    pub block_page: BlockPage,
     /// What answers `@geoLookup` and `@rbl`; without it neither ever matches.
     pub lookup: Option<Arc<dyn Lookup>>,
     /// Where persistent collections are kept; without it they end with their exchange.
@@ -120,6 +120,8 @@ struct Request {
     protocol: &'static str,
     time: Duration,
     status: u16,
+    /// Whether the client prefers HTML.
+    wants_html: bool,
 }
 
 /// An address that is not known.
@@ -173,6 +175,7 @@ impl Inspector {
                 protocol: "HTTP/1.1",
                 time: Duration::ZERO,
                 status: 0,
+                wants_html: false,
             },
             body_seen: false,
             cut: None,
@@ -233,6 +236,7 @@ impl Inspector {
         self.request.protocol = protocol(head.protocol);
         self.request.time = head.time;
         self.request.status = 0;
+        self.request.wants_html = find(head.headers, b"accept").is_some_and(prefers_html);
         self.transaction.start(&Start {
             unique_id: head.id,
             time: head.time,
@@ -466,16 +470,12 @@ impl Inspector {
         let mut headers = vec![("cache-control", "no-store".to_owned())];
         headers.extend(location.map(|location| ("location", location)));
         headers.extend((status == 503).then(|| ("retry-after", "1".to_owned())));
-        let body = match &self.settings.block_page {
-            Some((content_type, page)) => {
-                headers.push(("content-type", content_type.clone()));
-                page.replace("{request_id}", &self.request.id)
-            }
-            None => {
-                headers.push(("content-type", "application/problem+json".to_owned()));
-                audit::problem(status, &self.request.id)
-            }
-        };
+        let page = &self.settings.block_page;
+        let body = page.body(self.request.wants_html, status, &self.request.id);
+        // Caches must not store it at all; those that do all the same must not mix the two.
+        headers.push(("vary", "accept".to_owned()));
+        headers.push(("content-type", body.content_type));
+        let body = body.text;
         let details = match refusal.rule {
             Some(rule) => format!("glacis_{action}_rule_{rule}"),
             None => format!("glacis_{action}_limit"),

@@ -16,6 +16,7 @@
 //! borrowed from the host until the engine copies what it keeps. Calls out of order are ignored.
 
 mod audit;
+mod block_page;
 mod body;
 pub mod canary;
 mod client;
@@ -29,6 +30,7 @@ mod sample;
 mod time;
 
 pub use audit::AuditFormat;
+pub use block_page::BlockPage;
 pub use client::parse_endpoint;
 pub use decision::{Decision, Mode, Outcome, Receipt, Reply, Uninspected};
 pub use inspector::{BodyOverflow, End, Inspector, ResponseInspection, Settings, TruncatedBody};
