@@ -11,6 +11,7 @@
 //! Protobuf stays in `wire` and `reply`; the rest deals in the inspector's types.
 
 mod admission;
+mod alarm;
 mod audit;
 mod canary;
 pub mod config;

@@ -10,7 +10,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{ruleset::Rulesets, session::now};
+use crate::{alarm::Alarm, ruleset::Rulesets, session::now};
 
 /// Rules that have a counter of their own; matches of others count as `other`, so that a ruleset of
 /// thousands of rules cannot make as many time series.
@@ -30,6 +30,7 @@ pub struct Metrics {
     lag: Gauge<f64, AtomicU64>,
     uninspected: Family<ReasonLabel, Counter>,
     errors: Family<KindLabel, Counter>,
+    alarms: Family<KindLabel, Counter>,
     rulesets: Family<RulesetLabel, Gauge>,
     exclusions: Family<ExclusionLabel, Gauge>,
     reloads: Family<ResultLabel, Counter>,
@@ -134,6 +135,7 @@ impl Metrics {
             lag: Gauge::default(),
             uninspected: Family::default(),
             errors: Family::default(),
+            alarms: Family::default(),
             rulesets: Family::default(),
             exclusions: Family::default(),
             reloads: Family::default(),
@@ -176,20 +178,33 @@ impl Metrics {
             "Exchanges under inspection",
             metrics.streams_open.clone(),
         );
+        registry.register("glacis_errors", "What went wrong, by kind", metrics.errors.clone());
+        metrics.register_gaps(registry);
+        metrics.register_rulesets(registry);
+        metrics.register_load(registry);
+        metrics
+    }
+
+    /// What was left out, and what may be.
+    fn register_gaps(&self, registry: &mut Registry) {
         registry.register(
             "glacis_uninspected",
             "Requests of which something passed without inspection, by reason",
-            metrics.uninspected.clone(),
+            self.uninspected.clone(),
         );
         registry.register(
             "glacis_limits_hit",
             "Requests that reached a limit of the engine, by the limit's name in audit records",
-            metrics.limits.clone(),
+            self.limits.clone(),
         );
-        registry.register("glacis_errors", "What went wrong, by kind", metrics.errors.clone());
-        metrics.register_rulesets(registry);
-        metrics.register_load(registry);
-        metrics
+        for alarm in Alarm::ALL {
+            drop(self.alarms.get_or_create(&KindLabel { kind: alarm.name() }));
+        }
+        registry.register(
+            "glacis_alarms",
+            "Requests by which a setting of Envoy's was seen that leaves something uninspected, by kind",
+            self.alarms.clone(),
+        );
     }
 
     fn register_load(&self, registry: &mut Registry) {
@@ -288,6 +303,10 @@ impl Metrics {
             let label = ExclusionLabel { profile: loaded.profile.clone(), state };
             self.exclusions.get_or_create(&label).inc();
         }
+    }
+
+    pub(crate) fn alarm(&self, alarm: Alarm) {
+        self.alarms.get_or_create(&KindLabel { kind: alarm.name() }).inc();
     }
 
     pub(crate) fn error(&self, kind: ErrorKind) {

@@ -19,6 +19,7 @@ use tokio_stream::Stream;
 use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap, service::Routes};
 
 use crate::{
+    alarm::Alarm,
     audit::AuditWriter,
     canary,
     config::Config,
@@ -224,7 +225,7 @@ impl Answers {
     ) -> Result<(Box<Session>, Answered), State> {
         let message = match Incoming::try_from(message) {
             Ok(message) => message,
-            Err(error) => return Ok((session, Err(unreadable(error)))),
+            Err(error) => return Ok((session, Err(self.unreadable(error)))),
         };
         if !is_long(&session, &message) {
             let answered = answer_inline(&mut session, message);
@@ -252,6 +253,14 @@ impl Answers {
                 Status::deadline_exceeded("the evaluation took longer than deadline_ms")
             }
         }
+    }
+
+    /// What a stream ends with when a message cannot be read.
+    fn unreadable(&self, error: WireError) -> Status {
+        if error == WireError::Mode {
+            self.shared.alarm(Alarm::UnsupportedBodyMode);
+        }
+        error.into()
     }
 
     /// What a stream ends with whose evaluation found no place in the queue.
@@ -296,10 +305,6 @@ pub(crate) fn answer(session: &mut Session, message: Incoming) -> Answered {
 
 fn internal() -> Status {
     Status::internal("inspection failed")
-}
-
-fn unreadable(error: WireError) -> Status {
-    error.into()
 }
 
 /// The end of a stream whose next message could not be had. A reset is Envoy's right and no error: the

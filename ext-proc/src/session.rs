@@ -15,12 +15,13 @@ use std::{
 
 use envoy_types::pb::envoy::service::ext_proc::v3::ProcessingResponse;
 use glacis_inspector::{
-    Decision, End, Hints, Inspector, RequestHead, ResponseHead, UnknownProfile, request_id,
+    Decision, End, Hints, Inspector, Mode, RequestHead, ResponseHead, UnknownProfile, request_id,
 };
 use tonic::Status;
 
 use crate::{
     admission::{BodyRoom, Share, TurnedAway, UNANNOUNCED_BYTES},
+    alarm::{Alarm, AlarmLog},
     audit::AuditWriter,
     config::Config,
     evaluators::Evaluators,
@@ -46,6 +47,7 @@ pub(crate) struct Shared {
     evaluators: Evaluators,
     body_room: Arc<BodyRoom>,
     pub(crate) turned_away: TurnedAway,
+    alarms: AlarmLog,
 }
 
 impl Shared {
@@ -68,7 +70,14 @@ impl Shared {
             evaluators: Evaluators::start(threads, config.evaluation_queue_max)?,
             body_room: Arc::new(BodyRoom::new(config.body_bytes_max)),
             turned_away: TurnedAway::default(),
+            alarms: AlarmLog::default(),
         })
+    }
+
+    /// Counts what is wrong with Envoy's settings, and says it.
+    pub(crate) fn alarm(&self, alarm: Alarm) {
+        self.metrics.alarm(alarm);
+        self.alarms.say(alarm);
     }
 
     pub(crate) const fn evaluators(&self) -> &Evaluators {
@@ -136,6 +145,8 @@ pub(crate) struct Session {
     /// `None` until the request's headers have come, and once the exchange is over.
     inspector: Option<Inspector>,
     modes: Modes,
+    /// Envoy does not wait for answers.
+    observed: bool,
     request: Half,
     response: Half,
     /// An immediate response was given: Envoy sends nothing more.
@@ -181,6 +192,7 @@ impl Session {
             profile: None,
             inspector: None,
             modes: Modes::default(),
+            observed: false,
             request: Half::Headers,
             response: Half::Headers,
             refused: false,
@@ -214,10 +226,12 @@ impl Session {
 
     /// Answers a message; `None` where Envoy does not listen.
     pub(crate) fn answer(&mut self, sent: Incoming) -> Result<Option<ProcessingResponse>, Status> {
-        if let Some(modes) = sent.modes
-            && self.request == Half::Headers
-        {
-            self.modes = modes;
+        if self.request == Half::Headers {
+            self.observed = sent.observability_mode;
+            match sent.modes {
+                Some(modes) => self.modes = modes,
+                None => self.shared.alarm(Alarm::NoProtocolConfig),
+            }
         }
         let began = Instant::now();
         let (phase, answer) = match sent.message {
@@ -273,12 +287,29 @@ impl Session {
             Decision::NeedBody => Half::Body(Self::mode_for_body(self.modes.request)),
             Decision::Continue | Decision::Reply(_) => Half::Done,
         };
+        self.check_settings(head.source.is_none());
         let remove = head.names_with_prefix(OWN_HEADERS);
         let mut answer = self.follow(&decision, Part::RequestHeaders, remove);
         if !self.refused {
             answer.mode_override = self.request_override(wants_response).map(Into::into);
         }
         Ok(answer)
+    }
+
+    /// Whether Envoy is set up so that a verdict can have an effect.
+    fn check_settings(&self, no_source: bool) {
+        let blocks =
+            self.inspector.as_ref().is_some_and(|inspector| inspector.mode() == Mode::Blocking);
+        let streamed = self.request == Half::Body(BodyMode::Streamed);
+        for (wrong, alarm) in [
+            (no_source, Alarm::NoClientAddress),
+            (blocks && self.observed, Alarm::ObservabilityMode),
+            (blocks && !self.observed && streamed, Alarm::StreamedBody),
+        ] {
+            if wrong {
+                self.shared.alarm(alarm);
+            }
+        }
     }
 
     /// The mode in which a needed body comes: as configured in Envoy, or as asked for.
@@ -353,6 +384,9 @@ impl Session {
         let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
         if self.response != Half::Headers {
             return Err(Misordered::ResponseHeadersTwice);
+        }
+        if matches!(self.request, Half::Body(_)) && self.modes.request == BodyMode::None {
+            self.shared.alarm(Alarm::ModeOverrideIgnored);
         }
         let decision = inspector.response_headers(&ResponseHead {
             headers: &head.headers(),

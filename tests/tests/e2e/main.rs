@@ -12,6 +12,7 @@
 )]
 
 mod attacks;
+mod bypasses;
 mod configs;
 mod failure;
 mod limits;

@@ -1,0 +1,98 @@
+//! What is wrong with the way Envoy is set up, as far as it can be seen from here: counted each time, and
+//! said in the log once in a while.
+
+use core::time::Duration;
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
+
+/// How often the log says the same.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// A setting of Envoy's under which something is not inspected, or not in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alarm {
+    /// A body was asked for, and the response came without it.
+    ModeOverrideIgnored,
+    /// Envoy does not wait for answers, and the profile means to block.
+    ObservabilityMode,
+    /// Pieces of request bodies go on before the verdict.
+    StreamedBody,
+    /// Bodies come in a mode that is not supported.
+    UnsupportedBodyMode,
+    /// The first message does not say in which modes bodies come.
+    NoProtocolConfig,
+    /// The client's address is not among the attributes.
+    NoClientAddress,
+}
+
+impl Alarm {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::ModeOverrideIgnored,
+        Self::ObservabilityMode,
+        Self::StreamedBody,
+        Self::UnsupportedBodyMode,
+        Self::NoProtocolConfig,
+        Self::NoClientAddress,
+    ];
+
+    /// As it stands in metrics.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::ModeOverrideIgnored => "mode_override_ignored",
+            Self::ObservabilityMode => "observability_mode",
+            Self::StreamedBody => "streamed_body",
+            Self::UnsupportedBodyMode => "unsupported_body_mode",
+            Self::NoProtocolConfig => "no_protocol_config",
+            Self::NoClientAddress => "no_client_address",
+        }
+    }
+
+    /// What it means, and what to do.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::ModeOverrideIgnored => {
+                "a body was asked for and not sent: bodies pass uninspected. Set allow_mode_override: \
+                 true and no allowed_override_modes"
+            }
+            Self::ObservabilityMode => {
+                "Envoy does not wait for verdicts: nothing is refused. Set observability_mode: false, \
+                 or the profile's mode to detection"
+            }
+            Self::StreamedBody => {
+                "pieces of request bodies reach the upstream before the verdict. Set request_body_mode: \
+                 NONE and allow_mode_override: true"
+            }
+            Self::UnsupportedBodyMode => {
+                "body modes FULL_DUPLEX_STREAMED and GRPC are not supported. Set request_body_mode and \
+                 response_body_mode: NONE and allow_mode_override: true"
+            }
+            Self::NoProtocolConfig => {
+                "Envoy does not say in which mode bodies come (before 1.34?): taken for NONE"
+            }
+            Self::NoClientAddress => {
+                "rules see no client address. Set request_attributes: [source.address, \
+                 destination.address, request.protocol]"
+            }
+        }
+    }
+}
+
+/// When each alarm was last in the log.
+#[derive(Debug, Default)]
+pub(crate) struct AlarmLog {
+    last: Mutex<[Option<Instant>; Alarm::ALL.len()]>,
+}
+
+impl AlarmLog {
+    /// Says it, unless it was said a short while ago.
+    pub(crate) fn say(&self, alarm: Alarm) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(last) = last.get_mut(alarm as usize) else { return };
+        if last.is_none_or(|last| last.elapsed() >= QUIET) {
+            *last = Some(Instant::now());
+            tracing::warn!(alarm = alarm.name(), "{}", alarm.words());
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Settings of Envoy's under which something is not inspected, or not in time: what the first messages
+//! tell of them.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests: helpers fail as assertions do")]
+
+mod harness;
+
+use harness::{Sent, Service, Stream, counted, get};
+
+const RULES: &str = r#"SecRule ARGS "@contains attack" "id:1,phase:2,deny,status:403,log""#;
+
+const FORM: &str = "content-type: application/x-www-form-urlencoded";
+
+const KINDS: [&str; 6] = [
+    "mode_override_ignored",
+    "observability_mode",
+    "streamed_body",
+    "unsupported_body_mode",
+    "no_protocol_config",
+    "no_client_address",
+];
+
+/// A request of an Envoy that is set up as it should be.
+fn good(sent: Sent<'_>) -> Sent<'_> {
+    sent.source("192.0.2.7:1234").modes("NONE", "NONE")
+}
+
+#[tokio::test]
+async fn each_alarm_has_its_cause() {
+    let get_one = || good(Sent::get("/", &[]));
+    let post = || good(Sent::post("/", &[FORM]));
+    let websocket = ["upgrade: websocket", "connection: Upgrade", "sec-websocket-key: a"];
+    let response = || Sent::response(200, &[]);
+    let detection = "mode: detection\n";
+    for (name, config, steps, alarms) in [
+        ("as it should be", "", vec![get_one()], &[][..]),
+        ("a body that comes", "", vec![post(), Sent::body("a=b", true), response()], &[]),
+        ("a body that does not", "", vec![post(), response()], &["mode_override_ignored"]),
+        (
+            "a body that does not, and was buffered",
+            "",
+            vec![post().modes("BUFFERED", "NONE"), response()],
+            &[],
+        ),
+        (
+            "a body that is not needed",
+            "",
+            vec![good(Sent::get_open("/", &websocket)), response()],
+            &[],
+        ),
+        ("observed", "", vec![get_one().observed()], &["observability_mode"]),
+        ("observed, and nothing to block", detection, vec![get_one().observed()], &[]),
+        ("streamed", "", vec![post().modes("STREAMED", "NONE")], &["streamed_body"]),
+        ("streamed, without a body", "", vec![get_one().modes("STREAMED", "NONE")], &[]),
+        ("streamed, and nothing to block", detection, vec![post().modes("STREAMED", "NONE")], &[]),
+        (
+            "unsupported",
+            "",
+            vec![post().modes("FULL_DUPLEX_STREAMED", "NONE")],
+            &["unsupported_body_mode"],
+        ),
+        (
+            "nothing is said of modes",
+            "",
+            vec![Sent::get("/", &[]).source("192.0.2.7:1234")],
+            &["no_protocol_config"],
+        ),
+        (
+            "nothing is said of the client",
+            "",
+            vec![Sent::get("/", &[]).modes("NONE", "NONE")],
+            &["no_client_address"],
+        ),
+    ] {
+        let service = Service::start(config, RULES).await;
+        let mut stream = Stream::open(service.channel().await).await.unwrap();
+        for sent in &steps {
+            stream.send(sent).await;
+            if !name.starts_with("observed") {
+                stream.answer().await;
+            }
+        }
+        if name.starts_with("observed") {
+            stream.send(&Sent::End).await;
+            assert_eq!(stream.answer().await, "end");
+        }
+        drop(stream);
+        counted(&service, "glacis_streams_open 0").await;
+        let (_, metrics) = get(service.admin, "/metrics").await;
+        for kind in KINDS {
+            let count = usize::from(alarms.contains(&kind));
+            let line = format!("glacis_alarms_total{{kind=\"{kind}\"}} {count}\n");
+            assert!(metrics.contains(&line), "{name}: no {line} in\n{metrics}");
+        }
+    }
+}
