@@ -73,6 +73,9 @@ fn check(file: &Path) -> Result<(), Failure> {
     for expired in rulesets.exclusions().iter().filter(|loaded| loaded.expired) {
         writeln!(out, "warning: {expired}")?;
     }
+    for profile in rulesets.silent() {
+        writeln!(out, "warning: profile {profile}: a known attack passes its rules (see canary)")?;
+    }
     for Loaded { profile, program, .. } in rulesets.loaded() {
         let (rules, hash) = (program.rule_count(), program.hash());
         writeln!(

@@ -12,7 +12,6 @@ use glacis_rules::{Date, Exclusion, Record, RecordingSource};
 use glacis_service::reload::Reload;
 
 use crate::{
-    canary,
     config::Config,
     ruleset::{Host, Rulesets},
     session::{Shared, now},
@@ -114,7 +113,7 @@ impl Reloader {
         let (record, reading) = Reading::read(&self.path, Some(&self.host));
         self.record = record;
         let Reading { config, rulesets, .. } = reading?;
-        let silent = canary::silent(&rulesets);
+        let silent = rulesets.silent();
         if !silent.is_empty() && !config.canary_seconds.is_zero() {
             let message = format!("a known attack passes the rules of: {}", silent.join(", "));
             return Err(message.into());

@@ -12,6 +12,7 @@ use glacis_rules::{
 };
 
 use crate::{
+    canary,
     config::{Config, ExpiredExclusions, OversizedBody},
     profile::Profile,
 };
@@ -155,6 +156,12 @@ impl Rulesets {
         })
     }
 
+    /// The profiles that may block and let their canary pass, by name.
+    #[must_use]
+    pub fn silent(&self) -> Vec<&str> {
+        canary::silent(self)
+    }
+
     /// Says in the log what is loaded.
     pub fn log(&self) {
         for Loaded { profile, program, rule_engine } in self.loaded() {
@@ -197,7 +204,7 @@ impl Builder<'_> {
         let program = self
             .program(inputs, Limits::from(&config.limits))
             .map_err(|errors| refuse(RulesetErrorKind::Rules(errors)))?;
-        Ok(Profile::new(program, settings(config, self.host), canary(config), count))
+        Ok(Profile::new(program, settings(config, self.host), canary_of(config), count))
     }
 
     /// The exclusions of a profile that are in force; those that are not are remembered.
@@ -229,7 +236,7 @@ impl Builder<'_> {
 }
 
 /// The canary of a profile: its own, or that of CRS.
-fn canary(config: &Config) -> Option<String> {
+fn canary_of(config: &Config) -> Option<String> {
     config.canary.clone().or_else(|| config.crs.is_some().then(|| CRS_CANARY.to_owned()))
 }
 

@@ -28,7 +28,7 @@ use crate::{
     ruleset::{Host, Rulesets},
     session::{Session, Shared},
     wire::{Incoming, Message, WireError},
-    work::{Lost, Work},
+    work::{Crowded, Lost, Work},
 };
 
 /// The key of gRPC metadata that names a profile.
@@ -163,7 +163,8 @@ impl Stream for Answers {
                     }
                     Poll::Ready(Ok(done)) => done,
                     Poll::Ready(Err(lost)) => {
-                        return Poll::Ready(Some(Err(this.lost(lost))));
+                        let status = this.lost(lost);
+                        return Poll::Ready(Some(work.take_pass().map(|pass| *pass).ok_or(status)));
                     }
                 },
                 State::Waiting(session) => {
@@ -233,9 +234,10 @@ impl Answers {
         }
         match Work::begin(session, message, self.shared.deadline) {
             Ok(work) => Err(State::Working(work)),
-            Err(mut session) => {
+            Err(Crowded { mut session, pass }) => {
                 session.give_up();
-                Ok((session, Err(self.crowded())))
+                let status = self.crowded();
+                Ok((session, pass.map(|pass| Some(*pass)).ok_or(status)))
             }
         }
     }

@@ -151,6 +151,8 @@ pub(crate) struct Session {
     response: Half,
     /// An immediate response was given: Envoy sends nothing more.
     refused: bool,
+    /// There will be no verdict.
+    given_up: bool,
 }
 
 /// A message that Envoy must not send where the exchange is.
@@ -196,6 +198,7 @@ impl Session {
             request: Half::Headers,
             response: Half::Headers,
             refused: false,
+            given_up: false,
         }
     }
 
@@ -207,7 +210,7 @@ impl Session {
 
     /// Whether nothing more is to be answered.
     pub(crate) const fn is_over(&self) -> bool {
-        self.refused
+        self.refused || self.given_up
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -244,6 +247,15 @@ impl Session {
         };
         self.shared.metrics.evaluated(phase, began.elapsed());
         Ok((!sent.observability_mode).then_some(answer))
+    }
+
+    /// The answer to a message for whose verdict Envoy cannot wait, if rules may not block: a profile that
+    /// only looks on must not refuse anything because it is slow.
+    pub(crate) fn pass_without_verdict(&self, message: &Message) -> Option<ProcessingResponse> {
+        let receipt = self.inspector.as_ref()?.receipt_without_verdict()?;
+        let mut answer = reply::pass(part(message), Vec::new());
+        answer.dynamic_metadata = Some(reply::metadata(&receipt));
+        Some(answer)
     }
 
     fn request_headers(&mut self, head: &Head) -> Result<ProcessingResponse, Status> {
@@ -474,6 +486,17 @@ impl Session {
     }
 }
 
+const fn part(message: &Message) -> Part {
+    match message {
+        Message::RequestHeaders(_) => Part::RequestHeaders,
+        Message::RequestBody(_) => Part::RequestBody,
+        Message::RequestTrailers => Part::RequestTrailers,
+        Message::ResponseHeaders(_) => Part::ResponseHeaders,
+        Message::ResponseBody(_) => Part::ResponseBody,
+        Message::ResponseTrailers => Part::ResponseTrailers,
+    }
+}
+
 /// Whether a piece of a body is the last, which each mode tells differently.
 ///
 /// Buffered: there is one piece, also when trailers follow and Envoy says that the stream goes on.
@@ -521,8 +544,10 @@ impl Session {
 
     /// Ends the exchange without a verdict: nobody waits for one any more.
     pub(crate) fn give_up(&mut self) {
-        self.inspector = None;
-        self.shared.metrics.no_verdict();
+        self.given_up = true;
+        if self.inspector.take().is_some() {
+            self.shared.metrics.no_verdict();
+        }
     }
 }
 

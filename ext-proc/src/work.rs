@@ -11,6 +11,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use envoy_types::pb::envoy::service::ext_proc::v3::ProcessingResponse;
 use tokio::{
     sync::oneshot,
     time::{Sleep, sleep},
@@ -29,6 +30,8 @@ pub(crate) struct Work {
     done: oneshot::Receiver<Done>,
     deadline: Option<Pin<Box<Sleep>>>,
     given_up: Arc<AtomicBool>,
+    /// The answer if there will be no verdict.
+    pass: Option<Box<ProcessingResponse>>,
 }
 
 /// The session, with the answer.
@@ -41,6 +44,14 @@ pub(crate) enum Lost {
     Late,
     /// The thread is gone: the process ends.
     Ended,
+}
+
+/// There is no place in the queue.
+#[derive(Debug)]
+pub(crate) struct Crowded {
+    pub(crate) session: Box<Session>,
+    /// As in [`Work`].
+    pub(crate) pass: Option<Box<ProcessingResponse>>,
 }
 
 /// What goes to the thread.
@@ -57,19 +68,20 @@ impl Work {
         session: Box<Session>,
         message: Incoming,
         deadline: Duration,
-    ) -> Result<Self, Box<Session>> {
+    ) -> Result<Self, Crowded> {
         let given_up = Arc::new(AtomicBool::new(false));
         let shared = session.shared_by();
+        let pass = session.pass_without_verdict(&message.message).map(Box::new);
         let job = Job { session, message, given_up: Arc::clone(&given_up) };
         shared.metrics().evaluations_waiting.inc();
         match shared.evaluators().submit(job, evaluate) {
             Ok(done) => {
                 let deadline = (!deadline.is_zero()).then(|| Box::pin(sleep(deadline)));
-                Ok(Self { done, deadline, given_up })
+                Ok(Self { done, deadline, given_up, pass })
             }
             Err(job) => {
                 shared.metrics().evaluations_waiting.dec();
-                Err(job.session)
+                Err(Crowded { session: job.session, pass })
             }
         }
     }
@@ -86,6 +98,13 @@ fn evaluate(job: Job) -> Done {
     // If it comes too late it is recorded all the same: who sent it, and what was found.
     let answered = answer(&mut session, message);
     (session, answered)
+}
+
+impl Work {
+    /// The answer if there will be no verdict: none where rules may block.
+    pub(crate) const fn take_pass(&mut self) -> Option<Box<ProcessingResponse>> {
+        self.pass.take()
+    }
 }
 
 impl Future for Work {

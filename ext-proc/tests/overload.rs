@@ -58,6 +58,32 @@ async fn late_evaluations_end_at_the_deadline() {
     assert!(stream.answer().await.starts_with("immediate 403"));
 }
 
+/// A profile that only looks on refuses nothing because it is slow.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_only_looks_on_lets_pass_what_is_late() {
+    const LATE: &str = "request_body allow/headers uninspected=late mode=detection_only";
+    let config =
+        format!("{ONE_THREAD}mode: detection\ndeadline_ms: 100\nevaluation_queue_max: 1\n");
+    let service = Service::start(&config, SLOW).await;
+    let mut streams = Vec::new();
+    for _ in 0..5 {
+        streams.push(begin(&service).await);
+    }
+    for stream in &mut streams {
+        assert_eq!(stream.answer().await, LATE);
+        // Nothing more is said, and it is no error.
+        assert_eq!(stream.answer().await, "end");
+    }
+    let (_, metrics) = get(service.admin, "/metrics").await;
+    let errors = |kind: &str| {
+        let name = format!("glacis_errors_total{{kind=\"{kind}\"}} ");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
+        line.unwrap().parse::<u32>().unwrap()
+    };
+    assert!(errors("deadline") > 0 && errors("overload") > 0, "{metrics}");
+    assert_eq!(errors("deadline") + errors("overload"), 5, "{metrics}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_queue_refuses_at_once_and_health_says_so() {
     let config = format!(

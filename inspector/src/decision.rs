@@ -90,13 +90,15 @@ pub enum Uninspected {
     ResponseTruncated,
     /// The response's body is compressed: rules have seen it as it is.
     ResponseEncoded,
+    /// The verdict did not come in time, and rules may not block.
+    Late,
     /// Rules took more steps than they may (`SecRuleStepsLimit`): the rest of them did not run.
     RulesCutOff,
 }
 
 impl Uninspected {
     /// Every reason.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::EngineOff,
         Self::NotSampled,
         Self::BodyNotWanted,
@@ -109,6 +111,7 @@ impl Uninspected {
         Self::BodyNotSent,
         Self::ResponseTruncated,
         Self::ResponseEncoded,
+        Self::Late,
         Self::RulesCutOff,
     ];
 
@@ -128,6 +131,7 @@ impl Uninspected {
             Self::BodyNotSent => "body_not_sent",
             Self::ResponseTruncated => "response_truncated",
             Self::ResponseEncoded => "response_encoded",
+            Self::Late => "late",
             Self::RulesCutOff => "rules_cut_off",
         }
     }

@@ -527,6 +527,17 @@ impl Inspector {
         }
     }
 
+    /// What is to be said of a message for whose verdict the host cannot wait: a receipt that lets it pass,
+    /// if rules may not block.
+    #[must_use]
+    pub fn receipt_without_verdict(&self) -> Option<Receipt<'_>> {
+        (self.mode() != Mode::Blocking).then(|| Receipt {
+            verdict: "allow",
+            uninspected: Some(Uninspected::Late),
+            ..self.receipt()
+        })
+    }
+
     /// Why something was left out: the host's reason goes before the engine's.
     fn uninspected(&self) -> Option<Uninspected> {
         let flags = self.transaction.flags();
