@@ -19,6 +19,9 @@ const NEEDED_MAX: usize = 4_096;
 /// Members a class may have to count as alternatives.
 const CLASS_MAX: usize = 12;
 
+/// Repetitions that are written out.
+const REPEATED_MAX: u32 = 4;
+
 /// Longest text that is looked for: a part of a needed text is needed too, and shorter ones are fewer.
 const TEXT_BYTES_MAX: usize = 6;
 
@@ -60,12 +63,31 @@ fn piece(hir: &Hir) -> Piece {
                     Piece { exact, needed: None }
                 }
                 (0, _) => Piece::default(),
+                (min, Some(max)) if max <= REPEATED_MAX => {
+                    let exact = inner.exact.as_ref().and_then(|once| repeated(once, min, max));
+                    let needed =
+                        if exact.is_some() { None } else { better(inner.needed, inner.exact) };
+                    Piece { exact, needed }
+                }
                 _ => Piece { exact: None, needed: better(inner.needed, inner.exact) },
             }
         }
         HirKind::Concat(pieces) => sequence(pieces),
         HirKind::Alternation(branches) => alternatives(branches),
     }
+}
+
+/// What `min` to `max` of these strings, one behind the other, can be.
+fn repeated(once: &Strings, min: u32, max: u32) -> Option<Strings> {
+    let mut run: Strings = vec![Vec::new()];
+    let mut all = Strings::new();
+    for times in 1..=max {
+        run = product(&run, once)?;
+        if times >= min {
+            all = union(all, run.clone())?;
+        }
+    }
+    Some(all)
 }
 
 fn exact(strings: Strings) -> Piece {

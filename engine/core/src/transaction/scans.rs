@@ -21,9 +21,10 @@ const UNKNOWN: u32 = u32::MAX;
 const KNOWN: u64 = 1 << PATTERNS_MAX;
 
 /// Steps that sieves may compute for each transaction, and for how many bytes they may compute one
-/// more. A step takes about a microsecond.
-const FUEL: usize = 1_024;
-const FUEL_BYTES: usize = 64;
+/// more. A step takes some microseconds, and some tens of them with the sieves of CRS at paranoia level 4;
+/// values that are not made to need many find them computed after the first transactions.
+const FUEL: usize = 128;
+const FUEL_BYTES: usize = 512;
 
 /// A text that rules look at: a value as it is, or as a lane changes it, or, for `multiMatch`, the value
 /// and each stage of its change together.

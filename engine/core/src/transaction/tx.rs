@@ -6,7 +6,26 @@ use crate::id::TxSlot;
 #[derive(Debug, Default)]
 struct Member {
     present: bool,
+    /// Whether it is in the order of members.
+    listed: bool,
     value: Vec<u8>,
+}
+
+/// A member without a slot.
+#[derive(Debug, Default)]
+struct Other {
+    /// Of the name: there may be thousands of members, and rules that set one for each argument.
+    hash: u64,
+    /// In lower case.
+    name: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// The FNV-1a hash. Names of one hash cost a comparison more.
+fn hash(name: &[u8]) -> u64 {
+    name.iter().fold(0xCBF2_9CE4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+    })
 }
 
 /// What rules have set in one transaction.
@@ -15,10 +34,10 @@ pub(super) struct TxCollection {
     slots: Vec<Member>,
     /// Slots in the order in which they were first set, to clear them and to list them.
     set: Vec<TxSlot>,
-    /// Members without a slot, in lower case.
-    others: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Members without a slot.
+    others: Vec<Other>,
     /// The room of members that were, empty, for those to come.
-    spare: Vec<(Vec<u8>, Vec<u8>)>,
+    spare: Vec<Other>,
 }
 
 /// Bytes of a member that a reused transaction keeps.
@@ -39,6 +58,7 @@ impl TxCollection {
         for slot in self.set.drain(..) {
             if let Some(member) = self.slots.get_mut(slot.get()) {
                 member.present = false;
+                member.listed = false;
                 member.value.clear();
                 member.value.shrink_to(VALUE_BYTES_KEPT);
             }
@@ -48,13 +68,13 @@ impl TxCollection {
         }
     }
 
-    fn keep(&mut self, (mut name, mut value): (Vec<u8>, Vec<u8>)) {
+    fn keep(&mut self, mut member: Other) {
         if self.spare.len() < SPARE_KEPT {
-            for bytes in [&mut name, &mut value] {
+            for bytes in [&mut member.name, &mut member.value] {
                 bytes.clear();
                 bytes.shrink_to(SPARE_BYTES_KEPT);
             }
-            self.spare.push((name, value));
+            self.spare.push(member);
         }
     }
 
@@ -66,11 +86,10 @@ impl TxCollection {
         let Some(member) = self.slots.get_mut(slot.get()) else { return };
         member.value.clear();
         member.value.extend_from_slice(value);
-        if !member.present {
-            member.present = true;
-            if !self.set.contains(&slot) {
-                self.set.push(slot);
-            }
+        member.present = true;
+        if !member.listed {
+            member.listed = true;
+            self.set.push(slot);
         }
     }
 
@@ -81,29 +100,36 @@ impl TxCollection {
         }
     }
 
+    fn position(&self, hash: u64, name: &[u8]) -> Option<usize> {
+        self.others.iter().position(|other| other.hash == hash && other.name == name)
+    }
+
     pub(super) fn other(&self, name: &[u8]) -> Option<&[u8]> {
-        self.others.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_slice())
+        let at = self.position(hash(name), name)?;
+        self.others.get(at).map(|other| &*other.value)
     }
 
     /// Sets a member without a slot. Gives `false` when there are `members_max` already.
     pub(super) fn set_other(&mut self, name: &[u8], value: &[u8], members_max: usize) -> bool {
-        if let Some((_, current)) = self.others.iter_mut().find(|(key, _)| key == name) {
-            current.clear();
-            current.extend_from_slice(value);
+        let hash = hash(name);
+        if let Some(other) = self.position(hash, name).and_then(|at| self.others.get_mut(at)) {
+            other.value.clear();
+            other.value.extend_from_slice(value);
             return true;
         }
         if self.others.len() >= members_max {
             return false;
         }
-        let (mut key, mut room) = self.spare.pop().unwrap_or_default();
-        key.extend_from_slice(name);
-        room.extend_from_slice(value);
-        self.others.push((key, room));
+        let mut other = self.spare.pop().unwrap_or_default();
+        other.hash = hash;
+        other.name.extend_from_slice(name);
+        other.value.extend_from_slice(value);
+        self.others.push(other);
         true
     }
 
     pub(super) fn unset_other(&mut self, name: &[u8]) {
-        if let Some(at) = self.others.iter().position(|(key, _)| key == name) {
+        if let Some(at) = self.position(hash(name), name) {
             let member = self.others.remove(at);
             self.keep(member);
         }
@@ -118,6 +144,6 @@ impl TxCollection {
             let name = names.get(slot.get())?;
             Some((name.as_bytes(), self.slot(slot)?))
         });
-        slots.chain(self.others.iter().map(|(name, value)| (name.as_slice(), value.as_slice())))
+        slots.chain(self.others.iter().map(|other| (&*other.name, &*other.value)))
     }
 }
