@@ -319,7 +319,19 @@ mod tests {
 
     #[test]
     fn what_nothing_here_can_do_is_refused() {
-        for pcre in [r"\p{L}", "a\\", "(?R)", "(", "[b-a]", r"\x{100}", "a(?x)*", "(?x)("] {
+        for pcre in [
+            r"\p{L}",
+            "a\\",
+            "(?R)",
+            "(",
+            "[b-a]",
+            r"\x{100}",
+            "a(?x)*",
+            "(?x)(",
+            r"[\Q]",
+            r"[a-\Qb\E]",
+            r"(?=a)[\Qa]\E]",
+        ] {
             assert!(Pattern::new(pcre).is_err(), "{pcre}");
         }
     }

@@ -395,6 +395,9 @@ impl Translator<'_> {
         let Some(byte) = self.peek(0) else {
             return Err("a class in the pattern has no end".to_owned().into());
         };
+        if self.rest_starts_with(b"\\Q") {
+            return Err("\\Q in a class of the pattern is not supported".to_owned().into());
+        }
         if byte != b'\\' {
             self.at += 1;
             return Ok(Member::Byte(byte));

@@ -539,7 +539,8 @@ impl<'p> Parser<'p> {
         }
         match kind {
             b'b' => Ok(Some(0x08)),
-            b'E' | b'Q' => Ok(None),
+            b'E' => Ok(None),
+            b'Q' => self.error("\\Q in a class is not supported"),
             b'p' | b'P' => self.error("Unicode properties are not supported"),
             _ => self.byte_escape(kind).map(Some),
         }
