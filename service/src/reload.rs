@@ -49,7 +49,14 @@ fn wake(sender: &SyncSender<()>) -> bool {
     !matches!(sender.try_send(()), Err(std::sync::mpsc::TrySendError::Disconnected(())))
 }
 
+/// How much this thread gives way to those that serve, as `nice` counts.
+const NICENESS: i32 = 10;
+
 fn look_after(mut target: impl Reload, interval: Option<Duration>, hangups: &Receiver<()>) {
+    // On Linux the priority is that of the thread. Without it reading anew takes from those that serve.
+    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
+        tracing::debug!(%error, "reading anew has the priority of serving");
+    }
     let mut last = target.as_read();
     loop {
         let woken = match interval {

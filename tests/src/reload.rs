@@ -16,11 +16,20 @@ const CLIENTS: u8 = 4;
 /// Compiling the CRS takes a while in an unoptimised build on a busy machine.
 const RELOAD: Duration = Duration::from_secs(60);
 
-/// What a wasm-filter without a rate limit looks like; the clients here are faster than people.
-pub const NO_RATE_LIMIT: (&str, &str) = (
-    r#""requests": 20, "per_seconds": 1, "burst": 100"#,
-    r#""requests": 100000, "per_seconds": 1, "burst": 100000"#,
-);
+/// Edits of the quickstart: no rate limit, as the clients here are faster than people, and no patience that
+/// ends, as it is not the machine that is tested.
+pub const PATIENT: &[(&str, &str)] = &[
+    (
+        r#""requests": 20, "per_seconds": 1, "burst": 100"#,
+        r#""requests": 100000, "per_seconds": 1, "burst": 100000"#,
+    ),
+    ("message_timeout: 0.5s", "message_timeout: 15s"),
+    ("{interval: 5s, timeout: 1s}", "{interval: 60s, timeout: 60s}"),
+    ("- timeout: 0.25s\n      interval: 0.5s", "- timeout: 15s\n      interval: 0.5s"),
+];
+
+/// The same for ext-proc.
+pub const PATIENT_KEYS: &str = "reload_seconds: 0\ndeadline_ms: 0\noverload: {lag_ms: 60000}\n";
 
 /// What was sent, and what came of it.
 #[derive(Debug, Default)]
@@ -80,7 +89,7 @@ fn reload(stack: &Stack, number: u32, over: &AtomicBool, tally: &Tally) -> Outco
         return Err(Failure::new("there is no ext-proc"));
     };
     let before = ext_proc.metrics()?;
-    ext_proc.set_keys(&format!("paranoia: {}\nreload_seconds: 0\n", 1 + number % 2))?;
+    ext_proc.set_keys(&format!("{PATIENT_KEYS}paranoia: {}\n", 1 + number % 2))?;
     ext_proc.hang_up()?;
     let begun = Instant::now();
     loop {

@@ -9,7 +9,7 @@
 use std::process::ExitCode;
 
 use glacis_tests::failure::{Outcome, doing};
-use glacis_tests::reload::{NO_RATE_LIMIT, under_load};
+use glacis_tests::reload::{PATIENT, PATIENT_KEYS, under_load};
 use glacis_tests::stack::{Ports, Processor, Stack};
 
 fn main() -> ExitCode {
@@ -32,8 +32,8 @@ fn run() -> Outcome<String> {
     };
     let folder = std::env::temp_dir().join(format!("glacis-reload-{}", std::process::id()));
     let ports = Ports::free()?;
-    let with = Processor::ExtProcWith("reload_seconds: 0\n");
-    let mut stack = Stack::start(&folder, ports, with, &[NO_RATE_LIMIT])?;
+    let with = Processor::ExtProcWith(PATIENT_KEYS);
+    let mut stack = Stack::start(&folder, ports, with, PATIENT)?;
     let tally =
         under_load(&mut stack, count).inspect_err(|_| eprintln!("{}", stack.folder.story()))?;
     stack.stop();

@@ -1,14 +1,14 @@
 //! Rules that are exchanged under load: the short form of `cargo xtask reload`.
 
-use glacis_tests::reload::{NO_RATE_LIMIT, under_load};
+use glacis_tests::reload::{PATIENT, PATIENT_KEYS, under_load};
 use glacis_tests::stack::Processor;
 
 use crate::support::Own;
 
 #[test]
 fn no_request_fails_or_passes_uninspected() {
-    let with = Processor::ExtProcWith("reload_seconds: 0\n");
-    let mut own = Own::start("reload", with, &[NO_RATE_LIMIT]);
+    let with = Processor::ExtProcWith(PATIENT_KEYS);
+    let mut own = Own::start("reload", with, PATIENT);
     under_load(&mut own.0, 5).unwrap();
     let uninspected = own.0.ext_proc.as_ref().unwrap().metrics().unwrap();
     let uninspected: f64 = uninspected
