@@ -65,8 +65,8 @@ impl Alarm {
                  NONE and allow_mode_override: true"
             }
             Self::UnsupportedBodyMode => {
-                "body modes FULL_DUPLEX_STREAMED and GRPC are not supported. Set request_body_mode and \
-                 response_body_mode: NONE and allow_mode_override: true"
+                "the body mode GRPC is not supported. Set request_body_mode and response_body_mode: NONE \
+                 and allow_mode_override: true"
             }
             Self::NoProtocolConfig => {
                 "Envoy does not say in which mode bodies come (before 1.34?): taken for NONE"

@@ -15,6 +15,7 @@ mod alarm;
 mod audit;
 mod canary;
 pub mod config;
+mod duplex;
 mod evaluators;
 mod metrics;
 mod profile;

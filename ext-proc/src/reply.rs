@@ -10,8 +10,9 @@ use envoy_types::pb::{
             processing_mode::{BodySendMode, HeaderSendMode},
         },
         service::ext_proc::v3::{
-            BodyResponse, CommonResponse, HeaderMutation, HeadersResponse, ImmediateResponse,
-            ProcessingResponse, TrailersResponse, processing_response::Response,
+            BodyMutation, BodyResponse, CommonResponse, HeaderMutation, HeadersResponse,
+            ImmediateResponse, ProcessingResponse, StreamedBodyResponse, TrailersResponse,
+            body_mutation::Mutation, processing_response::Response,
         },
         r#type::v3::{HttpStatus, StatusCode},
     },
@@ -34,6 +35,13 @@ pub(crate) enum Part {
     ResponseHeaders,
     ResponseBody,
     ResponseTrailers,
+}
+
+impl Part {
+    /// Whether it is of the request, not of the response.
+    pub(crate) const fn is_of_request(self) -> bool {
+        matches!(self, Self::RequestHeaders | Self::RequestBody | Self::RequestTrailers)
+    }
 }
 
 /// What Envoy is to send from here on, of what can be chosen.
@@ -64,6 +72,21 @@ pub(crate) fn pass(part: Part, remove: Vec<String>) -> ProcessingResponse {
         Part::ResponseBody => Response::ResponseBody(BodyResponse { response: Some(common()) }),
         Part::RequestTrailers => Response::RequestTrailers(TrailersResponse::default()),
         Part::ResponseTrailers => Response::ResponseTrailers(TrailersResponse::default()),
+    };
+    ProcessingResponse { response: Some(response), ..ProcessingResponse::default() }
+}
+
+/// Gives a piece of a body back, in the mode `FULL_DUPLEX_STREAMED`. `part` is the body of the request or
+/// of the response.
+pub(crate) fn streamed(part: Part, body: Vec<u8>, end_of_stream: bool) -> ProcessingResponse {
+    let piece = StreamedBodyResponse { body, end_of_stream, ..StreamedBodyResponse::default() };
+    let mutation = BodyMutation { mutation: Some(Mutation::StreamedResponse(piece)) };
+    let common = CommonResponse { body_mutation: Some(mutation), ..CommonResponse::default() };
+    let body = BodyResponse { response: Some(common) };
+    let response = if part.is_of_request() {
+        Response::RequestBody(body)
+    } else {
+        Response::ResponseBody(body)
     };
     ProcessingResponse { response: Some(response), ..ProcessingResponse::default() }
 }

@@ -5,8 +5,11 @@ use core::{
     panic::AssertUnwindSafe,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
-use std::{fmt, io, panic::catch_unwind, path::Path, sync::Arc, time::Instant};
+use std::{
+    collections::VecDeque, fmt, io, panic::catch_unwind, path::Path, sync::Arc, time::Instant,
+};
 
 use envoy_types::pb::envoy::service::ext_proc::v3::{
     ProcessingRequest, ProcessingResponse,
@@ -109,6 +112,7 @@ impl ExternalProcessor for Processor {
         Ok(Response::new(Answers {
             messages: request.into_inner(),
             state: State::Waiting(Box::new(session)),
+            answers: VecDeque::new(),
             shared: Arc::clone(&self.shared),
             _permit: permit,
         }))
@@ -126,12 +130,14 @@ fn profile_of(metadata: &MetadataMap) -> Option<String> {
 pub struct Answers {
     messages: Streaming<ProcessingRequest>,
     state: State,
+    /// Answers that are still to be given.
+    answers: VecDeque<ProcessingResponse>,
     shared: Arc<Shared>,
     _permit: OwnedSemaphorePermit,
 }
 
 /// What a message is answered.
-pub(crate) type Answered = Result<Option<ProcessingResponse>, Status>;
+pub(crate) type Answered = Result<Vec<ProcessingResponse>, Status>;
 
 enum State {
     /// For the next message.
@@ -154,6 +160,9 @@ impl Stream for Answers {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             let this = &mut *self;
+            if let Some(answer) = this.answers.pop_front() {
+                return Poll::Ready(Some(Ok(answer)));
+            }
             let (session, answered) = match core::mem::replace(&mut this.state, State::Over) {
                 State::Over => return Poll::Ready(None),
                 State::Working(mut work) => match Pin::new(&mut work).poll(context) {
@@ -203,14 +212,11 @@ impl Stream for Answers {
                     return Poll::Ready(Some(Err(status)));
                 }
                 Err(status) => return Poll::Ready(Some(Err(refuse(&session, status)))),
-                Ok(answer) => {
+                Ok(answers) => {
                     if !session.is_over() {
                         this.state = State::Waiting(session);
                     }
-                    match answer {
-                        Some(answer) => return Poll::Ready(Some(Ok(answer))),
-                        None => continue,
-                    }
+                    this.answers.extend(answers);
                 }
             }
         }
@@ -232,12 +238,14 @@ impl Answers {
             let answered = answer_inline(&mut session, message);
             return Ok((session, answered));
         }
-        match Work::begin(session, message, self.shared.deadline) {
+        // Envoy has no timeout in full duplex.
+        let deadline = if session.is_duplex() { Duration::ZERO } else { self.shared.deadline };
+        match Work::begin(session, message, deadline) {
             Ok(work) => Err(State::Working(work)),
             Err(Crowded { mut session, pass }) => {
                 session.give_up();
                 let status = self.crowded();
-                Ok((session, pass.map(|pass| Some(*pass)).ok_or(status)))
+                Ok((session, pass.map(|pass| vec![*pass]).ok_or(status)))
             }
         }
     }

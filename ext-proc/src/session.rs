@@ -1,9 +1,9 @@
 //! One gRPC stream: Envoy's state machine, seen from the other side (`CallbackState` in Envoy's
 //! `processor_state.h`).
 //!
-//! Laws: each message is answered once, with an answer of its own type or an immediate response; a
-//! message out of order is an error of the stream, which Envoy treats by its failure mode, and never
-//! an answer that lets something pass.
+//! Laws: each message is answered once, with an answer of its own type or an immediate response (in full
+//! duplex once the verdict is there, see `duplex`); a message out of order is an error of the stream,
+//! which Envoy treats by its failure mode, and never an answer that lets something pass.
 
 use core::time::Duration;
 use std::{
@@ -24,6 +24,7 @@ use crate::{
     alarm::{Alarm, AlarmLog},
     audit::AuditWriter,
     config::Config,
+    duplex::{Held, Seen},
     evaluators::Evaluators,
     metrics::{ErrorKind, Metrics},
     profile::Profile,
@@ -149,6 +150,8 @@ pub(crate) struct Session {
     observed: bool,
     request: Half,
     response: Half,
+    held_request: Held,
+    held_response: Held,
     /// An immediate response was given: Envoy sends nothing more.
     refused: bool,
     /// There will be no verdict.
@@ -197,6 +200,8 @@ impl Session {
             observed: false,
             request: Half::Headers,
             response: Half::Headers,
+            held_request: Held::default(),
+            held_response: Held::default(),
             refused: false,
             given_up: false,
         }
@@ -227,8 +232,13 @@ impl Session {
         self.inspector.as_ref().map_or(0, Inspector::body_bytes)
     }
 
-    /// Answers a message; `None` where Envoy does not listen.
-    pub(crate) fn answer(&mut self, sent: Incoming) -> Result<Option<ProcessingResponse>, Status> {
+    /// Whether bodies come in the mode in which Envoy gives them away.
+    pub(crate) fn is_duplex(&self) -> bool {
+        [self.modes.request, self.modes.response].contains(&BodyMode::FullDuplex)
+    }
+
+    /// Answers a message: mostly once, and not where Envoy does not listen.
+    pub(crate) fn answer(&mut self, sent: Incoming) -> Result<Vec<ProcessingResponse>, Status> {
         if self.request == Half::Headers {
             self.observed = sent.observability_mode;
             match sent.modes {
@@ -237,21 +247,48 @@ impl Session {
             }
         }
         let began = Instant::now();
-        let (phase, answer) = match sent.message {
-            Message::RequestHeaders(head) => ("request_headers", self.request_headers(&head)?),
-            Message::RequestBody(body) => ("request_body", self.request_body(&body)?),
+        let part = part(&sent.message);
+        let (phase, answer) = match &sent.message {
+            Message::RequestHeaders(head) => ("request_headers", self.request_headers(head)?),
+            Message::RequestBody(body) => ("request_body", self.request_body(body)?),
             Message::RequestTrailers => ("request_trailers", self.request_trailers()?),
-            Message::ResponseHeaders(head) => ("response_headers", self.response_headers(&head)?),
-            Message::ResponseBody(body) => ("response_body", self.response_body(&body)?),
+            Message::ResponseHeaders(head) => ("response_headers", self.response_headers(head)?),
+            Message::ResponseBody(body) => ("response_body", self.response_body(body)?),
             Message::ResponseTrailers => ("response_trailers", self.response_trailers()?),
         };
         self.shared.metrics.evaluated(phase, began.elapsed());
-        Ok((!sent.observability_mode).then_some(answer))
+        if sent.observability_mode {
+            return Ok(Vec::new());
+        }
+        let piece = match sent.message {
+            Message::RequestBody(body) | Message::ResponseBody(body) => {
+                Some((body.bytes, body.end_of_stream))
+            }
+            _ => None,
+        };
+        Ok(self.give_back(Seen { part, piece, answer }))
+    }
+
+    /// What Envoy is answered, which depends on whether it has given the body away.
+    fn give_back(&mut self, seen: Seen) -> Vec<ProcessingResponse> {
+        let (mode, half, held) = if seen.part.is_of_request() {
+            (self.modes.request, self.request, &mut self.held_request)
+        } else {
+            (self.modes.response, self.response, &mut self.held_response)
+        };
+        if mode != BodyMode::FullDuplex || self.refused {
+            return vec![seen.answer];
+        }
+        held.answers(seen, matches!(half, Half::Body(_)))
     }
 
     /// The answer to a message for whose verdict Envoy cannot wait, if rules may not block: a profile that
     /// only looks on must not refuse anything because it is slow.
     pub(crate) fn pass_without_verdict(&self, message: &Message) -> Option<ProcessingResponse> {
+        // The end of the stream would be the end of the body.
+        if self.is_duplex() {
+            return None;
+        }
         let receipt = self.inspector.as_ref()?.receipt_without_verdict()?;
         let mut answer = reply::pass(part(message), Vec::new());
         answer.dynamic_metadata = Some(reply::metadata(&receipt));
@@ -341,6 +378,10 @@ impl Session {
     /// A mode that is configured is kept where a body is needed: whether Envoy obeys an override is
     /// not known (`allow_mode_override`), and the end of a body is told differently in each mode.
     fn request_override(&self, wants_response: bool) -> Option<ModeOverride> {
+        // Envoy takes none in this mode.
+        if self.is_duplex() {
+            return None;
+        }
         let body = match self.request {
             Half::Body(mode) => mode,
             _ => BodyMode::None,
@@ -371,13 +412,14 @@ impl Session {
             Half::Body(mode) => mode,
         };
         let bytes = inspector.body_bytes().saturating_add(body.bytes.len());
+        let end = end_of(body, mode, bytes > inspector.held_body_bytes(bytes));
         let decision = if self.share.grow_to(inspector.held_body_bytes(bytes)) {
-            inspector.request_body(&body.bytes, end_of(body, mode))
+            inspector.request_body(&body.bytes, end)
         } else {
             inspector.request_body_overflow()
         };
         if decision != Decision::NeedBody {
-            self.request = Half::BodyDone;
+            self.request = after_body(body, mode);
         }
         Ok(self.follow(&decision, Part::RequestBody, Vec::new()))
     }
@@ -416,6 +458,9 @@ impl Session {
     }
 
     fn response_override(&self) -> Option<ModeOverride> {
+        if self.is_duplex() {
+            return None;
+        }
         let body = match self.response {
             Half::Body(mode) => mode,
             _ => BodyMode::None,
@@ -445,13 +490,15 @@ impl Session {
             Half::Body(mode) => mode,
         };
         let bytes = inspector.body_bytes().saturating_add(body.bytes.len());
+        let held = self.held_response.bytes().saturating_add(body.bytes.len());
+        let too_large = held > inspector.program().limits().response_body_bytes_max;
         let decision = if self.share.grow_to(bytes) {
-            inspector.response_body(&body.bytes, end_of(body, mode))
+            inspector.response_body(&body.bytes, end_of(body, mode, too_large))
         } else {
             inspector.response_body_overflow()
         };
         if decision != Decision::NeedBody {
-            self.response = Half::BodyDone;
+            self.response = after_body(body, mode);
         }
         Ok(self.follow(&decision, Part::ResponseBody, Vec::new()))
     }
@@ -501,13 +548,22 @@ const fn part(message: &Message) -> Part {
 ///
 /// Buffered: there is one piece, also when trailers follow and Envoy says that the stream goes on.
 /// Buffered partially: there is one piece, and if the stream goes on it is not the whole body (or
-/// trailers follow; the two look alike).
-const fn end_of(body: &Body, mode: BodyMode) -> End {
+/// trailers follow; the two look alike). In full duplex everything is held here: no more than is inspected.
+const fn end_of(body: &Body, mode: BodyMode, too_large: bool) -> End {
     match mode {
         BodyMode::Buffered => End::Last,
         _ if body.end_of_stream => End::Last,
         BodyMode::BufferedPartial => End::Truncated,
-        BodyMode::Streamed | BodyMode::None => End::More,
+        BodyMode::FullDuplex if too_large => End::Truncated,
+        BodyMode::Streamed | BodyMode::FullDuplex | BodyMode::None => End::More,
+    }
+}
+
+/// What may come behind a piece of a body after which the verdict is reached.
+const fn after_body(body: &Body, mode: BodyMode) -> Half {
+    match mode {
+        BodyMode::FullDuplex if !body.end_of_stream => Half::Done,
+        _ => Half::BodyDone,
     }
 }
 

@@ -56,6 +56,7 @@ pub(crate) enum BodyMode {
     Streamed,
     Buffered,
     BufferedPartial,
+    FullDuplex,
 }
 
 /// Headers, as received.
@@ -93,8 +94,7 @@ impl From<WireError> for Status {
         match error {
             WireError::Empty => Self::invalid_argument("a message without a part of the exchange"),
             WireError::Mode => Self::failed_precondition(
-                "body modes FULL_DUPLEX_STREAMED and GRPC are not supported: set NONE and \
-                 allow_mode_override: true",
+                "the body mode GRPC is not supported: set NONE and allow_mode_override: true",
             ),
         }
     }
@@ -136,9 +136,8 @@ impl TryFrom<i32> for BodyMode {
             Ok(BodySendMode::Streamed) => Ok(Self::Streamed),
             Ok(BodySendMode::Buffered) => Ok(Self::Buffered),
             Ok(BodySendMode::BufferedPartial) => Ok(Self::BufferedPartial),
-            Ok(BodySendMode::FullDuplexStreamed | BodySendMode::Grpc) | Err(_) => {
-                Err(WireError::Mode)
-            }
+            Ok(BodySendMode::FullDuplexStreamed) => Ok(Self::FullDuplex),
+            Ok(BodySendMode::Grpc) | Err(_) => Err(WireError::Mode),
         }
     }
 }
@@ -150,6 +149,7 @@ impl From<BodyMode> for BodySendMode {
             BodyMode::Streamed => Self::Streamed,
             BodyMode::Buffered => Self::Buffered,
             BodyMode::BufferedPartial => Self::BufferedPartial,
+            BodyMode::FullDuplex => Self::FullDuplexStreamed,
         }
     }
 }

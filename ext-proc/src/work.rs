@@ -93,7 +93,7 @@ fn evaluate(job: Job) -> Done {
     session.shared().metrics().evaluations_waiting.dec();
     if given_up.load(Ordering::Relaxed) {
         session.give_up();
-        return (session, Ok(None));
+        return (session, Ok(Vec::new()));
     }
     // If it comes too late it is recorded all the same: who sent it, and what was found.
     let answered = answer(&mut session, message);

@@ -53,12 +53,7 @@ async fn each_alarm_has_its_cause() {
         ("streamed", "", vec![post().modes("STREAMED", "NONE")], &["streamed_body"]),
         ("streamed, without a body", "", vec![get_one().modes("STREAMED", "NONE")], &[]),
         ("streamed, and nothing to block", detection, vec![post().modes("STREAMED", "NONE")], &[]),
-        (
-            "unsupported",
-            "",
-            vec![post().modes("FULL_DUPLEX_STREAMED", "NONE")],
-            &["unsupported_body_mode"],
-        ),
+        ("unsupported", "", vec![post().modes("GRPC", "NONE")], &["unsupported_body_mode"]),
         (
             "nothing is said of modes",
             "",

@@ -390,12 +390,131 @@ async fn configured_body_modes_are_kept() {
             ],
         ),
         case(
-            "full duplex",
-            &[(
-                Sent::post("/", &[FORM]).modes("FULL_DUPLEX_STREAMED", "NONE"),
-                "error FailedPrecondition",
-            )],
+            "messages of gRPC",
+            &[(Sent::post("/", &[FORM]).modes("GRPC", "NONE"), "error FailedPrecondition")],
         ),
+    ] {
+        check(&case).await;
+    }
+}
+
+/// Envoy gives headers and body away, and waits for what it gets back: nothing before the verdict.
+#[tokio::test]
+async fn full_duplex() {
+    let post = || Sent::post("/", &[FORM]).modes("FULL_DUPLEX_STREAMED", "NONE");
+    let grpc = ["content-type: application/grpc"];
+    let long = "a".repeat(70_000);
+    let (first, second) = long.split_at(64 << 10);
+    let (first, second) =
+        (format!("request_body back={first}"), format!("request_body back={second} end"));
+    let limited = "directives: |\n  SecRequestBodyLimit 10\n";
+    let partial = "request_body_bytes_max: 10\noversized_body: partial\n";
+    for case in [
+        case(
+            "fine",
+            &[
+                (post(), ""),
+                (Sent::body("q=f", false), ""),
+                (Sent::body("ine", true), "request_headers allow/body"),
+                (Sent::More, "request_body back=q=fine end"),
+                (Sent::response(200, &[]), "response_headers allow/body"),
+            ],
+        ),
+        case(
+            "attack",
+            &[(post(), ""), (Sent::body("q=att", false), ""), (Sent::body("ack", true), DENIED)],
+        ),
+        case(
+            "trailers",
+            &[
+                (post(), ""),
+                (Sent::body("q=fine", false), ""),
+                (Sent::RequestTrailers, "request_headers allow/body"),
+                (Sent::More, "request_body back=q=fine"),
+                (Sent::More, "request_trailers allow/body"),
+            ],
+        ),
+        case(
+            "an attack with trailers",
+            &[(post(), ""), (Sent::body("q=attack", false), ""), (Sent::RequestTrailers, DENIED)],
+        ),
+        case(
+            "nothing in it",
+            &[
+                (post(), ""),
+                (Sent::body("", true), "request_headers allow/body"),
+                (Sent::More, "request_body back= end"),
+            ],
+        ),
+        case("no body", &[(Sent::get("/", &[]).modes("FULL_DUPLEX_STREAMED", "NONE"), PASSED)]),
+        case(
+            "not needed",
+            &[
+                (
+                    Sent::post("/", &grpc).modes("FULL_DUPLEX_STREAMED", "NONE"),
+                    "request_headers allow/headers uninspected=grpc_body",
+                ),
+                (Sent::body("abc", false), "request_body back=abc"),
+                (Sent::body("", true), "request_body back= end"),
+            ],
+        ),
+        case(
+            "in pieces",
+            &[
+                (post(), ""),
+                (Sent::body(&long, true), "request_headers allow/body"),
+                (Sent::More, &first),
+                (Sent::More, &second),
+            ],
+        ),
+        Case {
+            config: limited,
+            ..case(
+                "too large",
+                &[(post(), ""), (Sent::body("q=0123456789", false), "immediate 413")],
+            )
+        },
+        Case {
+            config: partial,
+            ..case(
+                "too large, in part",
+                &[
+                    (post(), ""),
+                    (
+                        Sent::body("q=0123456789", false),
+                        "request_headers allow/partial uninspected=body_truncated",
+                    ),
+                    (Sent::More, "request_body back=q=0123456789"),
+                    (Sent::body("&r=attack", true), "request_body back=&r=attack end"),
+                ],
+            )
+        },
+        case("Envoy ends before the verdict", &[(post(), ""), (Sent::End, "error Aborted")]),
+        Case {
+            config: "response: full\n",
+            ..case(
+                "a response",
+                &[
+                    (Sent::get("/", &[]).modes("NONE", "FULL_DUPLEX_STREAMED"), PASSED),
+                    (Sent::response(200, &["content-type: text/html"]), ""),
+                    (Sent::response_body("fi", false), ""),
+                    (Sent::response_body("ne", true), "response_headers allow/headers"),
+                    (Sent::More, "response_body back=fine end"),
+                ],
+            )
+        },
+        Case {
+            config: "response: full\n",
+            ..case(
+                "a response with a leak",
+                &[
+                    (Sent::get("/", &[]).modes("NONE", "FULL_DUPLEX_STREAMED"), PASSED),
+                    (Sent::response(200, &["content-type: text/html"]), ""),
+                    (Sent::response_body("a sec", false), ""),
+                    (Sent::response_body("ret", true), "immediate 503 glacis_deny_rule_6"),
+                ],
+            )
+        },
     ] {
         check(&case).await;
     }

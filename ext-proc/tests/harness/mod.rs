@@ -18,7 +18,7 @@ use envoy_types::pb::{
         },
         service::ext_proc::v3::{
             HttpBody, HttpHeaders, HttpTrailers, ImmediateResponse, ProcessingRequest,
-            ProcessingResponse, ProtocolConfiguration,
+            ProcessingResponse, ProtocolConfiguration, body_mutation::Mutation,
             external_processor_client::ExternalProcessorClient, processing_request::Request,
             processing_response::Response,
         },
@@ -66,6 +66,8 @@ pub enum Sent<'a> {
     ResponseTrailers,
     Nothing,
     End,
+    /// Nothing at all: one more answer to the message before.
+    More,
 }
 
 #[derive(Clone, Default)]
@@ -146,7 +148,7 @@ impl<'a> Sent<'a> {
     pub fn message(&self) -> ProcessingRequest {
         let mut sent = ProcessingRequest::default();
         sent.request = Some(match self {
-            Self::Nothing | Self::End => return sent,
+            Self::Nothing | Self::End | Self::More => return sent,
             Self::Request(head) => {
                 sent.observability_mode = head.observed;
                 sent.protocol_config =
@@ -303,6 +305,7 @@ impl Stream {
     pub async fn send(&mut self, sent: &Sent<'_>) {
         match sent {
             Sent::End => self.messages = None,
+            Sent::More => {}
             _ => self.messages.as_ref().unwrap().send(sent.message()).await.unwrap(),
         }
     }
@@ -354,6 +357,9 @@ pub fn words(answer: &ProcessingResponse) -> String {
         }
         Response::StreamedImmediateResponse(_) => "streamed_immediate".to_owned(),
     };
+    if let Some(words) = given_back(answer, &words) {
+        return words;
+    }
     let metadata = answer.dynamic_metadata.as_ref().unwrap();
     let Some(Kind::StructValue(receipt)) = &metadata.fields["glacis"].kind else { panic!() };
     let text = |name: &str| match receipt.fields.get(name).map(|value| value.kind.as_ref().unwrap())
@@ -391,6 +397,19 @@ pub fn words(answer: &ProcessingResponse) -> String {
         _ => {}
     }
     words
+}
+
+/// A piece of a body that Envoy had given away.
+fn given_back(answer: &ProcessingResponse, kind: &str) -> Option<String> {
+    let (Response::RequestBody(body) | Response::ResponseBody(body)) = answer.response.as_ref()?
+    else {
+        return None;
+    };
+    let mutation = body.response.as_ref()?.body_mutation.as_ref()?.mutation.as_ref()?;
+    let Mutation::StreamedResponse(piece) = mutation else { panic!("{mutation:?}") };
+    let text = String::from_utf8(piece.body.clone()).unwrap();
+    let end = if piece.end_of_stream { " end" } else { "" };
+    Some(format!("{kind} back={text}{end}"))
 }
 
 fn override_words(mode: &ProcessingMode) -> String {

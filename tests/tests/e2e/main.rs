@@ -15,6 +15,7 @@ mod attacks;
 mod bypasses;
 mod configs;
 mod failure;
+mod full_duplex;
 mod limits;
 mod observability;
 mod pass_through;
