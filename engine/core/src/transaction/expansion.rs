@@ -9,8 +9,13 @@ use crate::{
 };
 
 impl Transaction {
-    /// Appends the expansion of `expression` to `out`, up to the limit.
+    /// Appends the expansion of `expression` to `out`, up to the limit; a text without macros is as long as
+    /// its rule.
     pub(super) fn expand(&mut self, program: &Program, expression: &Expression, out: &mut Vec<u8>) {
+        if let Some(text) = expression.literal() {
+            out.extend_from_slice(text);
+            return;
+        }
         self.expand_segments(program, expression.segments(), out);
     }
 
