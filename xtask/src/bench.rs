@@ -7,6 +7,7 @@ mod counts;
 mod engine;
 mod hostile;
 mod load;
+mod micro;
 mod prepare;
 mod report;
 
@@ -21,7 +22,7 @@ use engine::{Built, Engine};
 use prepare::Set;
 use report::Report;
 
-/// `cargo xtask bench …`: `engine`, `counts`, `load`, `hostile`, or a file of requests.
+/// `cargo xtask bench …`: `engine`, `counts`, `load`, `hostile`, `micro`, or a file of requests.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     let Some((word, rest)) = arguments.split_first() else { return ftw::bench(arguments) };
     match word.as_str() {
@@ -29,6 +30,7 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
         "counts" => counts::command(rest),
         "hostile" => hostile::command(rest),
         "load" => load::command(rest),
+        "micro" => micro::command(rest),
         _ => ftw::bench(arguments),
     }
 }
