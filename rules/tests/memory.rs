@@ -15,9 +15,9 @@ const KIB: u64 = 1 << 10;
 /// Bounds a little above what is seen today; lower them when less is needed.
 ///
 /// A further profile costs as much as the first: programs share nothing yet.
-const PROGRAM_MAX: u64 = 36_864 * KIB;
-const BUILDING_MAX: u64 = 43_008 * KIB;
-const TRANSACTION_MAX: u64 = 64 * KIB;
+const PROGRAM_MAX: u64 = 29_696 * KIB;
+const BUILDING_MAX: u64 = 40_448 * KIB;
+const TRANSACTION_MAX: u64 = 80 * KIB;
 
 fn build(level: u8) -> Arc<Program> {
     let fetched = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.fetched/crs-4.25.0");

@@ -29,7 +29,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// Passes over all requests before the one that counts. What the engine builds while it runs, it
 /// builds within bounds for each transaction, so that one pass does not build it all.
-const WARM_UP_PASSES: usize = 8;
+const WARM_UP_PASSES: usize = 48;
 
 const USAGE: &str = "usage: glacis-bench-probe counts RULES REQUESTS | load RULES REQUESTS WORKERS | \
                      hostile RULES SIZES | search RULES SECONDS";

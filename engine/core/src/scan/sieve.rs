@@ -5,8 +5,12 @@
 //! look into a table. The answer is exact, not a guess.
 //!
 //! What a hostile value can cost is bounded twice. Steps that are not in the table yet are paid from
-//! [`Fuel`]; when it is used up, the scan gives up and names every pattern. The table is emptied when it
-//! has grown to [`TABLE_BYTES_MAX`].
+//! [`Fuel`]. The table is emptied when it has grown to its limit.
+//!
+//! A value without order meets ever new states, since a state says how far each of the patterns has come.
+//! When the fuel for that is used up, the patterns are asked a few at a time: such a part has few states,
+//! and all of them are soon in its table. It is slower for ordinary values, which is why it is not done
+//! at once. A part whose fuel is used up, too, gives up and names all of its patterns.
 //!
 //! A search can begin at each byte, so the threads that begin there are the same everywhere: what they
 //! become is computed once, when rules are loaded, and a state holds only those that began before.
@@ -14,7 +18,10 @@
 //! Assertions are decided when the byte behind them is known, as in the determinisation that Rust's
 //! `regex-automata` documents; lines (`(?m)^`) are left out.
 
-use core::fmt;
+use core::{
+    fmt,
+    hash::{Hash, Hasher},
+};
 use std::{collections::HashMap, sync::Arc};
 
 use regex_automata::{
@@ -32,8 +39,16 @@ pub(crate) const ALL: u64 = u64::MAX;
 /// Bytes that the automaton of one sieve may take before it is made deterministic.
 const NFA_BYTES_MAX: usize = 32 << 20;
 
-/// Bytes of the table of one worker.
+/// Bytes of the table of one worker, and of that of a part.
 const TABLE_BYTES_MAX: usize = 4 << 20;
+const PART_TABLE_BYTES_MAX: usize = 256 << 10;
+
+/// Patterns of a part.
+const PART_PATTERNS: usize = 2;
+
+/// What a part may use of the fuel for one value, besides a unit for each byte: most need far less, and
+/// those that need more are not to take it from the others.
+const PART_FUEL: usize = 1 << 9;
 
 /// Says in the table that a step has not been computed.
 const UNKNOWN: u32 = u32::MAX;
@@ -41,9 +56,21 @@ const UNKNOWN: u32 = u32::MAX;
 /// Says in the table that the next state has matches.
 const HIT: u32 = 1 << 31;
 
-/// Steps that may still be computed for one transaction.
+/// What may still be computed for one transaction: threads that are taken over a byte, some tens of
+/// instructions each.
 #[derive(Debug)]
-pub(crate) struct Fuel(pub(crate) usize);
+pub(crate) struct Fuel {
+    /// For all patterns together.
+    pub(crate) whole: usize,
+    /// For parts.
+    pub(crate) parts: usize,
+}
+
+/// The bits of the patterns of a part.
+const PART_MASK: u64 = (1 << PART_PATTERNS) - 1;
+
+/// What a step takes besides its threads.
+const STEP_FUEL: usize = 32;
 
 /// Several patterns as one automaton.
 pub(crate) struct Sieve {
@@ -57,6 +84,9 @@ pub(crate) struct Sieve {
     /// What they match when there is no further byte.
     ending: [u64; 2],
     tables: Pool<Table>,
+    table_bytes_max: usize,
+    /// The patterns a few at a time; empty in a part.
+    parts: Vec<Self>,
 }
 
 /// What becomes of threads at one byte.
@@ -75,6 +105,15 @@ impl fmt::Debug for Sieve {
 impl Sieve {
     /// One automaton of patterns that [`sieveable`] gave. `None` when it becomes too large.
     pub(crate) fn new(patterns: &[Hir]) -> Option<Self> {
+        let mut sieve = Self::whole(patterns, TABLE_BYTES_MAX)?;
+        let parts = patterns.chunks(PART_PATTERNS);
+        sieve.parts = parts
+            .map(|patterns| Self::whole(patterns, PART_TABLE_BYTES_MAX))
+            .collect::<Option<_>>()?;
+        Some(sieve)
+    }
+
+    fn whole(patterns: &[Hir], table_bytes_max: usize) -> Option<Self> {
         if patterns.len() > PATTERNS_MAX {
             return None;
         }
@@ -93,6 +132,8 @@ impl Sieve {
             beginnings: Default::default(),
             ending: [0; 2],
             tables: Pool::new(Table::default as fn() -> Table),
+            table_bytes_max,
+            parts: Vec::new(),
         };
         sieve.precompute();
         Some(sieve)
@@ -123,9 +164,24 @@ impl Sieve {
         }
     }
 
-    /// The patterns that match anywhere in `value`, or [`ALL`] when that would take more steps than
+    /// The patterns that match anywhere in `value`, and those for which that would take more steps than
     /// there is fuel for.
     pub(crate) fn scan(&self, value: &[u8], fuel: &mut Fuel) -> u64 {
+        self.scan_whole(value, &mut fuel.whole).unwrap_or_else(|| {
+            let parts = self.parts.iter().zip((0..).step_by(PART_PATTERNS));
+            let found = parts.map(|(part, first)| {
+                let mut share = fuel.parts.min(PART_FUEL + value.len());
+                fuel.parts -= share;
+                let found = part.scan_whole(value, &mut share);
+                fuel.parts += share;
+                (found.unwrap_or(ALL) & PART_MASK) << first
+            });
+            found.fold(0, |all, found| all | found)
+        })
+    }
+
+    /// `None` when the fuel is used up.
+    fn scan_whole(&self, value: &[u8], fuel: &mut usize) -> Option<u64> {
         let mut table = self.tables.get();
         let table = &mut *table;
         let stride = self.representatives.len();
@@ -135,11 +191,11 @@ impl Sieve {
             let mut next = table.next.get(at as usize + class).copied().unwrap_or(UNKNOWN);
             if next >= HIT {
                 if next == UNKNOWN {
-                    if fuel.0 == 0 {
-                        return ALL;
+                    if *fuel == 0 {
+                        return None;
                     }
-                    fuel.0 -= 1;
                     next = table.compute(self, at as usize / stride, class);
+                    *fuel = fuel.saturating_sub(table.work.list.len() + STEP_FUEL);
                 }
                 if next & HIT != 0 {
                     next &= !HIT;
@@ -148,7 +204,7 @@ impl Sieve {
             }
             at = next;
         }
-        found | table.at_end(self, at as usize / stride)
+        Some(found | table.at_end(self, at as usize / stride))
     }
 }
 
@@ -177,12 +233,24 @@ struct Table {
 }
 
 /// What tells two states apart.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     threads: Arc<[u32]>,
     word: bool,
     first: bool,
     matches: u64,
+}
+
+impl Hash for Key {
+    /// There may be thousands of threads: they are mixed into one word first.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+        let mix = |hash: u64, &thread: &u32| {
+            (hash.rotate_left(5) ^ u64::from(thread)).wrapping_mul(FACTOR)
+        };
+        let threads = self.threads.iter().fold(self.matches, mix);
+        (threads, self.word, self.first).hash(state);
+    }
 }
 
 impl Table {
@@ -215,7 +283,7 @@ impl Table {
             self.work.add(step);
         }
         let matches = self.work.matches;
-        let full = self.bytes > TABLE_BYTES_MAX;
+        let full = self.bytes > sieve.table_bytes_max;
         if full {
             self.clear(sieve);
         }
@@ -551,7 +619,9 @@ mod tests {
             let sieve = Sieve::new(&hirs).unwrap();
             for _ in 0..60 {
                 let value = random.value();
-                let found = sieve.scan(&value, &mut Fuel(usize::MAX));
+                let found = sieve.scan(&value, &mut Fuel { whole: usize::MAX, parts: 0 });
+                let in_parts = sieve.scan(&value, &mut Fuel { whole: 0, parts: usize::MAX });
+                assert_eq!(in_parts, found, "{texts:?} on {value:?}");
                 let seen = if lowered { value.to_ascii_lowercase() } else { value.clone() };
                 for (bit, (pattern, text)) in patterns.iter().zip(&texts).enumerate() {
                     let expected = pattern.is_match(&seen);
@@ -564,13 +634,21 @@ mod tests {
     }
 
     #[test]
-    fn without_fuel_every_pattern_is_named() {
-        let sieve = Sieve::new(&[hir("ab+c"), hir("[xy]z")]).unwrap();
-        let mut fuel = Fuel(3);
-        assert_eq!(sieve.scan(b"aaaaaaaaa", &mut fuel), 0, "two steps, again and again");
-        assert_eq!(sieve.scan(b"abcxyz", &mut fuel), ALL);
-        assert_eq!(sieve.scan(b"abcxyz", &mut Fuel(100)), 0b11);
-        assert_eq!(sieve.scan(b"abcxyz", &mut Fuel(0)), 0b11, "from the table");
+    fn without_fuel_patterns_are_asked_in_parts_and_then_named() {
+        let texts = ["ab+c", "[xy]z", "d+e", "fg*h", "i[jk]l"];
+        let sieve = Sieve::new(&texts.map(hir)).unwrap();
+        let fuel = |whole, parts| Fuel { whole: whole * STEP_FUEL, parts: parts * STEP_FUEL };
+        let few = &mut fuel(2, 0);
+        assert_eq!(sieve.scan(b"aaaaaaaaa", few), 0, "two steps, again and again");
+        assert_eq!(sieve.scan(b"abcijl", few) & 0b1_1111, 0b1_1111, "nothing is left");
+        assert_eq!(sieve.scan(b"abcijl", &mut fuel(0, 100)), 0b1_0001, "in parts");
+        assert_eq!(
+            sieve.scan(b"abcijl", &mut fuel(0, 0)),
+            0b1_0001,
+            "from the tables of the parts"
+        );
+        assert_eq!(sieve.scan(b"abcxyz", &mut fuel(100, 0)), 0b11);
+        assert_eq!(sieve.scan(b"abcxyz", &mut fuel(0, 0)), 0b11, "from the table");
     }
 
     /// Every run of letters is a state of its own here, so that the table fills up.
@@ -587,7 +665,10 @@ mod tests {
                 .iter()
                 .enumerate()
                 .map(|(bit, pattern)| u64::from(pattern.is_match(&value)) << bit);
-            assert_eq!(sieve.scan(&value, &mut Fuel(usize::MAX)), expected.sum());
+            assert_eq!(
+                sieve.scan(&value, &mut Fuel { whole: usize::MAX, parts: 0 }),
+                expected.sum()
+            );
             let table = sieve.tables.get();
             assert!(table.bytes <= TABLE_BYTES_MAX + 4_096, "{}", table.bytes);
         }

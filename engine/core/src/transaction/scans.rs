@@ -20,11 +20,11 @@ const UNKNOWN: u32 = u32::MAX;
 /// Marks an answer of a sieve that has been computed: the bit that no pattern has.
 const KNOWN: u64 = 1 << PATTERNS_MAX;
 
-/// Steps that sieves may compute for each transaction, and for how many bytes they may compute one
-/// more. A step takes some microseconds, and some tens of them with the sieves of CRS at paranoia level 4;
-/// values that are not made to need many find them computed after the first transactions.
-const FUEL: usize = 128;
-const FUEL_BYTES: usize = 512;
+/// What sieves may compute for each transaction, and for each byte that is scanned. It is about a
+/// millisecond of work; values that are not made to need more find it done after the first transactions.
+const FUEL: usize = 1 << 16;
+const PARTS_FUEL: usize = 1 << 17;
+const PARTS_FUEL_PER_BYTE: usize = 16;
 
 /// A text that rules look at: a value as it is, or as a lane changes it, or, for `multiMatch`, the value
 /// and each stage of its change together.
@@ -128,7 +128,7 @@ impl Scans {
             cell_sieved: vec![0; program.cells.len() * program.sieves.len()],
             candidates: vec![0; words],
             asked: vec![0; words],
-            fuel: Fuel(0),
+            fuel: Fuel { whole: 0, parts: 0 },
         }
     }
 
@@ -150,7 +150,7 @@ impl Scans {
         self.members.shrink_to(VIEWS_KEPT);
         self.cell_views.clear();
         self.cell_views.shrink_to(WORDS_KEPT);
-        self.fuel = Fuel(FUEL);
+        self.fuel = Fuel { whole: FUEL, parts: PARTS_FUEL };
     }
 
     /// Values of collections may have been added since the last phase: what is known of sources is
@@ -198,7 +198,8 @@ impl Scans {
 
     /// Notes that a text was scanned. Gives its bytes.
     fn read(&mut self, text: &[u8]) -> ByteSet {
-        self.fuel.0 = self.fuel.0.saturating_add(text.len() / FUEL_BYTES);
+        let more = text.len().saturating_mul(PARTS_FUEL_PER_BYTE);
+        self.fuel.parts = self.fuel.parts.saturating_add(more);
         if text.is_empty() { ByteSet::ALL } else { ByteSet::of(text).folded() }
     }
 
