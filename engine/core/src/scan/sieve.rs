@@ -56,8 +56,8 @@ const UNKNOWN: u32 = u32::MAX;
 /// Says in the table that the next state has matches.
 const HIT: u32 = 1 << 31;
 
-/// What may still be computed for one transaction: threads that are taken over a byte, some tens of
-/// instructions each.
+/// What may still be computed for one transaction: threads that steps end in. One costs some hundreds of
+/// instructions, with those that the step began with and did not keep.
 #[derive(Debug)]
 pub(crate) struct Fuel {
     /// For all patterns together.

@@ -20,8 +20,8 @@ const UNKNOWN: u32 = u32::MAX;
 /// Marks an answer of a sieve that has been computed: the bit that no pattern has.
 const KNOWN: u64 = 1 << PATTERNS_MAX;
 
-/// What sieves may compute for each transaction, and for each byte that is scanned. It is about a
-/// millisecond of work; values that are not made to need more find it done after the first transactions.
+/// What sieves may compute for each transaction, and for each byte that is scanned: tens of millions of
+/// instructions. Values that are not made to need more find it done after the first transactions.
 const FUEL: usize = 1 << 16;
 const PARTS_FUEL: usize = 1 << 17;
 const PARTS_FUEL_PER_BYTE: usize = 16;
@@ -175,8 +175,7 @@ impl Scans {
     }
 
     fn row(&self, row: u32) -> &[u64] {
-        let start = row as usize * self.words;
-        self.rows.get(start..start + self.words).unwrap_or_default()
+        self.rows.get(nth(row as usize, self.words)).unwrap_or_default()
     }
 
     /// Whether a text may match a rule, for the texts that the rule needs.
@@ -228,12 +227,8 @@ impl Scans {
     }
 
     fn begin_cell(&mut self, id: CellId, sieves: usize) {
-        let row = id.get().saturating_mul(self.words);
-        let row = self.cell_rows.get_mut(row..row.saturating_add(self.words));
-        row.unwrap_or_default().fill(0);
-        let sieved = id.get().saturating_mul(sieves);
-        let sieved = self.cell_sieved.get_mut(sieved..sieved.saturating_add(sieves));
-        sieved.unwrap_or_default().fill(0);
+        self.cell_rows.get_mut(nth(id.get(), self.words)).unwrap_or_default().fill(0);
+        self.cell_sieved.get_mut(nth(id.get(), sieves)).unwrap_or_default().fill(0);
     }
 
     /// Begins a cell with the views and the row of another one. Gives where its views begin.
@@ -245,30 +240,23 @@ impl Scans {
         } else {
             self.cell_views.resize(first_view + count, UNKNOWN);
         }
-        let row = from.same_as.get().saturating_mul(self.words);
-        let row = row..row.saturating_add(self.words);
-        let to = id.get().saturating_mul(self.words);
-        if row.end <= self.cell_rows.len() && to.saturating_add(self.words) <= self.cell_rows.len()
-        {
-            self.cell_rows.copy_within(row, to);
+        let (row, to) = (nth(from.same_as.get(), self.words), nth(id.get(), self.words));
+        if row.end.max(to.end) <= self.cell_rows.len() {
+            self.cell_rows.copy_within(row, to.start);
         }
         first_view
     }
 
     fn cell_names(&self, id: CellId, rule: RuleIndex) -> bool {
-        let row = id.get().saturating_mul(self.words);
-        let row = self.cell_rows.get(row..row.saturating_add(self.words));
-        has(row.unwrap_or_default(), rule)
+        has(self.cell_rows.get(nth(id.get(), self.words)).unwrap_or_default(), rule)
     }
 
     fn add_to_cell(&mut self, id: CellId, view: View) {
         if view.row == EMPTY_ROW {
             return;
         }
-        let from = (view.row as usize).saturating_mul(self.words);
-        let from = self.rows.get(from..from.saturating_add(self.words));
-        let to = id.get().saturating_mul(self.words);
-        let to = self.cell_rows.get_mut(to..to.saturating_add(self.words)).unwrap_or_default();
+        let from = self.rows.get(nth(view.row as usize, self.words));
+        let to = self.cell_rows.get_mut(nth(id.get(), self.words)).unwrap_or_default();
         match from {
             Some(from) => to.iter_mut().zip(from).for_each(|(to, from)| *to |= from),
             None => to.fill(u64::MAX),
@@ -277,8 +265,7 @@ impl Scans {
 
     /// Names the rules of a source that its values may match.
     fn name(&mut self, planned: &PlannedSource, cell: CellState) {
-        let start = cell.same_as.get().saturating_mul(self.words);
-        let row = self.cell_rows.get(start..start.saturating_add(self.words)).unwrap_or_default();
+        let row = self.cell_rows.get(nth(cell.same_as.get(), self.words)).unwrap_or_default();
         let rules = planned.rules.words();
         for ((candidates, rules), named) in self.candidates.iter_mut().zip(rules).zip(row) {
             *candidates |= rules & named;
@@ -291,6 +278,12 @@ impl Scans {
             }
         }
     }
+}
+
+/// Where the row of that number lies, in a list of rows of `width`.
+const fn nth(row: usize, width: usize) -> core::ops::Range<usize> {
+    let start = row.saturating_mul(width);
+    start..start.saturating_add(width)
 }
 
 fn assign(words: &mut [u64], from: &[u64]) {
