@@ -32,14 +32,15 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const WARM_UP_PASSES: usize = 48;
 
 const USAGE: &str = "usage: glacis-bench-probe counts RULES REQUESTS | load RULES REQUESTS WORKERS | \
-                     hostile RULES SIZES | search RULES SECONDS";
+                     hostile RULES SIZES [FAMILY] | search RULES SECONDS";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["counts", rules, requests] => counts(rules, requests),
-        ["hostile", rules, sizes] => hostile::run(rules, sizes),
+        ["hostile", rules, sizes] => hostile::run(rules, sizes, ""),
+        ["hostile", rules, sizes, only] => hostile::run(rules, sizes, only),
         ["search", rules, seconds] => hostile::search(rules, seconds),
         ["load", rules, requests, workers] => load::run(rules, requests, workers),
         _ => Err(USAGE.into()),

@@ -18,11 +18,13 @@ use crate::id::RuleIndex;
 pub(crate) struct Index {
     /// The column of each byte. Bytes that are in no text share one, as do the cases of a letter.
     columns: Vec<u8>,
-    /// By state and column, where a row begins; the first row is where a value begins.
+    /// By state and column, where a row begins; the first row is where a value begins. One column more says
+    /// which of `ends` is the state's.
     next: Vec<u32>,
     /// Rows from here on are of states in which texts end.
     named_from: u32,
-    width: u32,
+    /// The place of that column.
+    last: u32,
     /// For each of those states, the range of `named` that it has.
     ends: Vec<(u32, u32)>,
     /// Words of the set of rules, and which bits of them are named.
@@ -67,13 +69,14 @@ impl IndexBuilder {
             .ok()?;
         let (columns, bytes) = self.columns();
         let states = States::of(&automaton, &bytes)?;
-        let width = u32::try_from(bytes.len()).ok()?;
+        let last = u32::try_from(bytes.len()).ok()?;
+        let width = last + 1;
         let row = |id: StateID| states.places.get(&id)?.checked_mul(width);
         let mut index = Index {
             columns,
-            next: Vec::with_capacity(states.order.len() * bytes.len()),
+            next: Vec::with_capacity(states.order.len() * (bytes.len() + 1)),
             named_from: states.plain.checked_mul(width)?,
-            width,
+            last,
             ends: Vec::new(),
             named: Vec::new(),
         };
@@ -82,6 +85,7 @@ impl IndexBuilder {
             for &byte in &bytes {
                 index.next.push(row(automaton.next_state(Anchored::No, state, byte))?);
             }
+            index.next.push(u32::try_from(index.ends.len()).ok()?);
             if automaton.is_match(state) {
                 index.add_end(&automaton, state, &postings)?;
             }
@@ -169,14 +173,15 @@ impl Index {
             let cell = row as usize + usize::from(columns[usize::from(byte)]);
             row = self.next.get(cell).copied().unwrap_or_default();
             if row >= self.named_from {
-                self.name((row - self.named_from) / self.width, set);
+                self.name(row, set);
                 named = true;
             }
         }
         named
     }
 
-    fn name(&self, end: u32, set: &mut [u64]) {
+    fn name(&self, row: u32, set: &mut [u64]) {
+        let end = self.next.get((row + self.last) as usize).copied().unwrap_or(u32::MAX);
         let (first, last) = self.ends.get(end as usize).copied().unwrap_or_default();
         let named = self.named.get(first as usize..last as usize).unwrap_or_default();
         for &(word, bits) in named {

@@ -4,13 +4,13 @@
 //! deterministic while values are scanned: the first bytes of a kind cost microseconds, all later ones a
 //! look into a table. The answer is exact, not a guess.
 //!
-//! What a hostile value can cost is bounded twice. Steps that are not in the table yet are paid from
-//! [`Fuel`]. The table is emptied when it has grown to its limit.
+//! What a hostile value can cost is bounded twice. Steps that are not in the table yet are paid from fuel: a
+//! scan that has used it up gives up and names every pattern. The table is emptied when it has grown to its
+//! limit.
 //!
 //! A value without order meets ever new states, since a state says how far each of the patterns has come.
-//! When the fuel for that is used up, the patterns are asked a few at a time: such a part has few states,
-//! and all of them are soon in its table. It is slower for ordinary values, which is why it is not done
-//! at once. A part whose fuel is used up, too, gives up and names all of its patterns.
+//! Asking the patterns a few at a time then, with a table for each few, was built, and left out again: it is
+//! faster only for values that come twice.
 //!
 //! A search can begin at each byte, so the threads that begin there are the same everywhere: what they
 //! become is computed once, when rules are loaded, and a state holds only those that began before.
@@ -39,35 +39,17 @@ pub(crate) const ALL: u64 = u64::MAX;
 /// Bytes that the automaton of one sieve may take before it is made deterministic.
 const NFA_BYTES_MAX: usize = 32 << 20;
 
-/// Bytes of the table of one worker, and of that of a part.
+/// Bytes of the table of one worker.
 const TABLE_BYTES_MAX: usize = 4 << 20;
-const PART_TABLE_BYTES_MAX: usize = 256 << 10;
-
-/// Patterns of a part.
-const PART_PATTERNS: usize = 2;
-
-/// What a part may use of the fuel for one value, besides a unit for each byte: most need far less, and
-/// those that need more are not to take it from the others.
-const PART_FUEL: usize = 1 << 9;
 
 /// Says in the table that a step has not been computed.
-const UNKNOWN: u32 = u32::MAX;
+const UNKNOWN: u16 = u16::MAX;
 
 /// Says in the table that the next state has matches.
-const HIT: u32 = 1 << 31;
+const HIT: u16 = 1 << 15;
 
-/// What may still be computed for one transaction: threads that steps end in. One costs some hundreds of
-/// instructions, with those that the step began with and did not keep.
-#[derive(Debug)]
-pub(crate) struct Fuel {
-    /// For all patterns together.
-    pub(crate) whole: usize,
-    /// For parts.
-    pub(crate) parts: usize,
-}
-
-/// The bits of the patterns of a part.
-const PART_MASK: u64 = (1 << PART_PATTERNS) - 1;
+/// States of a table, however small they are.
+const STATES_MAX: usize = HIT as usize - 1;
 
 /// What a step takes besides its threads.
 const STEP_FUEL: usize = 32;
@@ -79,14 +61,13 @@ pub(crate) struct Sieve {
     classes: Box<[u8; 256]>,
     /// A byte of each class.
     representatives: Box<[u8]>,
+    /// The bits of a place in the table that say the class.
+    class_bits: u32,
     /// What the threads that begin at a byte become behind it: by class, behind a word byte or not.
     beginnings: [Box<[Step]>; 2],
     /// What they match when there is no further byte.
     ending: [u64; 2],
     tables: Pool<Table>,
-    table_bytes_max: usize,
-    /// The patterns a few at a time; empty in a part.
-    parts: Vec<Self>,
 }
 
 /// What becomes of threads at one byte.
@@ -105,15 +86,6 @@ impl fmt::Debug for Sieve {
 impl Sieve {
     /// One automaton of patterns that [`sieveable`] gave. `None` when it becomes too large.
     pub(crate) fn new(patterns: &[Hir]) -> Option<Self> {
-        let mut sieve = Self::whole(patterns, TABLE_BYTES_MAX)?;
-        let parts = patterns.chunks(PART_PATTERNS);
-        sieve.parts = parts
-            .map(|patterns| Self::whole(patterns, PART_TABLE_BYTES_MAX))
-            .collect::<Option<_>>()?;
-        Some(sieve)
-    }
-
-    fn whole(patterns: &[Hir], table_bytes_max: usize) -> Option<Self> {
         if patterns.len() > PATTERNS_MAX {
             return None;
         }
@@ -123,17 +95,18 @@ impl Sieve {
             .nfa_size_limit(Some(NFA_BYTES_MAX));
         let nfa = Compiler::new().configure(config).build_many_from_hir(patterns).ok()?;
         let classes = nfa.byte_classes();
+        let representatives: Box<[u8]> =
+            classes.representatives(..).filter_map(|unit| unit.as_u8()).collect();
         let mut sieve = Self {
+            class_bits: representatives.len().next_power_of_two().trailing_zeros(),
             classes: Box::new(core::array::from_fn(|byte| {
                 u8::try_from(byte).map_or(0, |byte| classes.get(byte))
             })),
-            representatives: classes.representatives(..).filter_map(|unit| unit.as_u8()).collect(),
+            representatives,
             nfa,
             beginnings: Default::default(),
             ending: [0; 2],
             tables: Pool::new(Table::default as fn() -> Table),
-            table_bytes_max,
-            parts: Vec::new(),
         };
         sieve.precompute();
         Some(sieve)
@@ -164,47 +137,32 @@ impl Sieve {
         }
     }
 
-    /// The patterns that match anywhere in `value`, and those for which that would take more steps than
-    /// there is fuel for.
-    pub(crate) fn scan(&self, value: &[u8], fuel: &mut Fuel) -> u64 {
-        self.scan_whole(value, &mut fuel.whole).unwrap_or_else(|| {
-            let parts = self.parts.iter().zip((0..).step_by(PART_PATTERNS));
-            let found = parts.map(|(part, first)| {
-                let mut share = fuel.parts.min(PART_FUEL + value.len());
-                fuel.parts -= share;
-                let found = part.scan_whole(value, &mut share);
-                fuel.parts += share;
-                (found.unwrap_or(ALL) & PART_MASK) << first
-            });
-            found.fold(0, |all, found| all | found)
-        })
-    }
-
-    /// `None` when the fuel is used up.
-    fn scan_whole(&self, value: &[u8], fuel: &mut usize) -> Option<u64> {
+    /// The patterns that match anywhere in `value`; all of them when that would take more steps to be
+    /// computed than there is fuel for. One unit is a thread that a step ends in: some hundreds of
+    /// instructions, with those that the step began with and did not keep.
+    pub(crate) fn scan(&self, value: &[u8], fuel: &mut usize) -> u64 {
         let mut table = self.tables.get();
         let table = &mut *table;
-        let stride = self.representatives.len();
-        let (mut at, mut found) = table.first(self);
+        let (mut state, mut found) = table.first(self);
         for &byte in value {
             let class = usize::from(self.classes[usize::from(byte)]);
-            let mut next = table.next.get(at as usize + class).copied().unwrap_or(UNKNOWN);
+            let mut next = table.next(self, state, class);
             if next >= HIT {
                 if next == UNKNOWN {
                     if *fuel == 0 {
-                        return None;
+                        return ALL;
                     }
-                    next = table.compute(self, at as usize / stride, class);
+                    next = table.compute(self, state, class);
                     *fuel = fuel.saturating_sub(table.work.list.len() + STEP_FUEL);
                 }
                 if next & HIT != 0 {
                     next &= !HIT;
-                    found |= table.matches(next as usize / stride);
+                    found |= table.matches(next);
                 }
             }
-            at = next;
+            state = next;
         }
-        Some(found | table.at_end(self, at as usize / stride))
+        found | table.at_end(self, state)
     }
 }
 
@@ -221,13 +179,13 @@ struct StateInfo {
 /// What one worker has made deterministic so far.
 #[derive(Debug, Default)]
 struct Table {
-    /// For each state and class: the next state's place in this list.
-    next: Vec<u32>,
+    /// For each state and class, the next state.
+    next: Vec<u16>,
     states: Vec<StateInfo>,
     matches: Vec<u64>,
     /// What a state matches at the end of a value, once it is known.
     ends: Vec<Option<u64>>,
-    ids: HashMap<Key, u32>,
+    ids: HashMap<Key, u16>,
     bytes: usize,
     work: Threads,
 }
@@ -255,7 +213,7 @@ impl Hash for Key {
 
 impl Table {
     /// The state before the first byte of a value.
-    fn first(&mut self, sieve: &Sieve) -> (u32, u64) {
+    fn first(&mut self, sieve: &Sieve) -> (u16, u64) {
         if self.states.is_empty() {
             self.work.begin(&sieve.nfa);
             self.work.close(&sieve.nfa, sieve.nfa.start_anchored(), &Place::FIRST);
@@ -265,14 +223,18 @@ impl Table {
         (0, self.matches(0))
     }
 
-    fn matches(&self, state: usize) -> u64 {
-        self.matches.get(state).copied().unwrap_or(ALL)
+    fn next(&self, sieve: &Sieve, state: u16, class: usize) -> u16 {
+        self.next.get(place(sieve, state, class)).copied().unwrap_or(UNKNOWN)
+    }
+
+    fn matches(&self, state: u16) -> u64 {
+        self.matches.get(usize::from(state)).copied().unwrap_or(ALL)
     }
 
     /// Computes a step and enters it into the table.
-    fn compute(&mut self, sieve: &Sieve, state: usize, class: usize) -> u32 {
+    fn compute(&mut self, sieve: &Sieve, state: u16, class: usize) -> u16 {
         let (Some(from), Some(&byte)) =
-            (self.states.get(state).cloned(), sieve.representatives.get(class))
+            (self.states.get(usize::from(state)).cloned(), sieve.representatives.get(class))
         else {
             return HIT;
         };
@@ -283,14 +245,13 @@ impl Table {
             self.work.add(step);
         }
         let matches = self.work.matches;
-        let full = self.bytes > sieve.table_bytes_max;
+        let full = self.bytes > TABLE_BYTES_MAX || self.states.len() >= STATES_MAX;
         if full {
             self.clear(sieve);
         }
         let next = self.intern(sieve, is_word(byte), false, matches);
-        let place = state * sieve.representatives.len() + class;
-        if let (Some(place), false) = (self.next.get_mut(place), full) {
-            *place = next;
+        if let (Some(step), false) = (self.next.get_mut(place(sieve, state, class)), full) {
+            *step = next;
         }
         next
     }
@@ -311,18 +272,18 @@ impl Table {
     }
 
     /// The place of the state that has the threads of `work`.
-    fn intern(&mut self, sieve: &Sieve, word: bool, first: bool, matches: u64) -> u32 {
+    fn intern(&mut self, sieve: &Sieve, word: bool, first: bool, matches: u64) -> u16 {
         self.work.list.sort_unstable();
         let threads: Arc<[u32]> = self.work.list.as_slice().into();
         let key = Key { threads: Arc::clone(&threads), word, first, matches };
         if let Some(&id) = self.ids.get(&key) {
             return id;
         }
-        let place = u32::try_from(self.next.len()).unwrap_or(UNKNOWN);
-        let id = if matches == 0 { place } else { place | HIT };
-        let stride = sieve.representatives.len();
-        self.next.resize(self.next.len() + stride, UNKNOWN);
-        self.bytes += 4 * (stride + threads.len()) + 128;
+        let number = u16::try_from(self.states.len()).unwrap_or(UNKNOWN);
+        let id = if matches == 0 { number } else { number | HIT };
+        let width = 1 << sieve.class_bits;
+        self.next.resize(self.next.len() + width, UNKNOWN);
+        self.bytes += 2 * width + 4 * threads.len() + 128;
         self.states.push(StateInfo { threads, word, first });
         self.matches.push(matches);
         self.ends.push(None);
@@ -331,7 +292,8 @@ impl Table {
     }
 
     /// What a state matches when there is no further byte.
-    fn at_end(&mut self, sieve: &Sieve, state: usize) -> u64 {
+    fn at_end(&mut self, sieve: &Sieve, state: u16) -> u64 {
+        let state = usize::from(state);
         if let Some(&Some(matches)) = self.ends.get(state) {
             return matches;
         }
@@ -343,6 +305,11 @@ impl Table {
         }
         matches
     }
+}
+
+/// Where the table has a step.
+fn place(sieve: &Sieve, state: u16, class: usize) -> usize {
+    (usize::from(state) << sieve.class_bits) | class
 }
 
 /// Where threads stand, as far as assertions ask.
@@ -619,9 +586,7 @@ mod tests {
             let sieve = Sieve::new(&hirs).unwrap();
             for _ in 0..60 {
                 let value = random.value();
-                let found = sieve.scan(&value, &mut Fuel { whole: usize::MAX, parts: 0 });
-                let in_parts = sieve.scan(&value, &mut Fuel { whole: 0, parts: usize::MAX });
-                assert_eq!(in_parts, found, "{texts:?} on {value:?}");
+                let found = sieve.scan(&value, &mut usize::MAX.clone());
                 let seen = if lowered { value.to_ascii_lowercase() } else { value.clone() };
                 for (bit, (pattern, text)) in patterns.iter().zip(&texts).enumerate() {
                     let expected = pattern.is_match(&seen);
@@ -634,21 +599,14 @@ mod tests {
     }
 
     #[test]
-    fn without_fuel_patterns_are_asked_in_parts_and_then_named() {
+    fn without_fuel_every_pattern_is_named() {
         let texts = ["ab+c", "[xy]z", "d+e", "fg*h", "i[jk]l"];
         let sieve = Sieve::new(&texts.map(hir)).unwrap();
-        let fuel = |whole, parts| Fuel { whole: whole * STEP_FUEL, parts: parts * STEP_FUEL };
-        let few = &mut fuel(2, 0);
-        assert_eq!(sieve.scan(b"aaaaaaaaa", few), 0, "two steps, again and again");
-        assert_eq!(sieve.scan(b"abcijl", few) & 0b1_1111, 0b1_1111, "nothing is left");
-        assert_eq!(sieve.scan(b"abcijl", &mut fuel(0, 100)), 0b1_0001, "in parts");
-        assert_eq!(
-            sieve.scan(b"abcijl", &mut fuel(0, 0)),
-            0b1_0001,
-            "from the tables of the parts"
-        );
-        assert_eq!(sieve.scan(b"abcxyz", &mut fuel(100, 0)), 0b11);
-        assert_eq!(sieve.scan(b"abcxyz", &mut fuel(0, 0)), 0b11, "from the table");
+        let scan = |value, steps| sieve.scan(value, &mut (steps * STEP_FUEL));
+        assert_eq!(scan(b"aaaaaaaaa", 2), 0, "two steps, again and again");
+        assert_eq!(scan(b"abcijl", 2), ALL, "more than two");
+        assert_eq!(scan(b"abcijl", 100), 0b1_0001);
+        assert_eq!(scan(b"abcijl", 0), 0b1_0001, "from the table");
     }
 
     /// Every run of letters is a state of its own here, so that the table fills up.
@@ -665,10 +623,7 @@ mod tests {
                 .iter()
                 .enumerate()
                 .map(|(bit, pattern)| u64::from(pattern.is_match(&value)) << bit);
-            assert_eq!(
-                sieve.scan(&value, &mut Fuel { whole: usize::MAX, parts: 0 }),
-                expected.sum()
-            );
+            assert_eq!(sieve.scan(&value, &mut usize::MAX.clone()), expected.sum());
             let table = sieve.tables.get();
             assert!(table.bytes <= TABLE_BYTES_MAX + 4_096, "{}", table.bytes);
         }

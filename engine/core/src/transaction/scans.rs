@@ -8,7 +8,7 @@ use crate::{
     program::{CellId, Gate, Lane, Program, Rule, Source, SourceId},
     scan::{
         ByteSet,
-        sieve::{self, Fuel, PATTERNS_MAX},
+        sieve::{self, PATTERNS_MAX},
     },
     store::{Slice, ValueId},
     variable::Variable,
@@ -20,11 +20,9 @@ const UNKNOWN: u32 = u32::MAX;
 /// Marks an answer of a sieve that has been computed: the bit that no pattern has.
 const KNOWN: u64 = 1 << PATTERNS_MAX;
 
-/// What sieves may compute for each transaction, and for each byte that is scanned: tens of millions of
-/// instructions. Values that are not made to need more find it done after the first transactions.
-const FUEL: usize = 1 << 16;
-const PARTS_FUEL: usize = 1 << 17;
-const PARTS_FUEL_PER_BYTE: usize = 16;
+/// What sieves may compute for each transaction: millions of instructions. Values that are not made to
+/// need more find it done after the first transactions.
+const FUEL: usize = 1 << 14;
 
 /// A text that rules look at: a value as it is, or as a lane changes it, or, for `multiMatch`, the value
 /// and each stage of its change together.
@@ -105,7 +103,7 @@ pub(super) struct Scans {
     candidates: Vec<u64>,
     /// The rules of the phase whose gates are to be asked.
     asked: Vec<u64>,
-    fuel: Fuel,
+    fuel: usize,
 }
 
 impl Scans {
@@ -128,7 +126,7 @@ impl Scans {
             cell_sieved: vec![0; program.cells.len() * program.sieves.len()],
             candidates: vec![0; words],
             asked: vec![0; words],
-            fuel: Fuel { whole: 0, parts: 0 },
+            fuel: 0,
         }
     }
 
@@ -150,7 +148,7 @@ impl Scans {
         self.members.shrink_to(VIEWS_KEPT);
         self.cell_views.clear();
         self.cell_views.shrink_to(WORDS_KEPT);
-        self.fuel = Fuel { whole: FUEL, parts: PARTS_FUEL };
+        self.fuel = FUEL;
     }
 
     /// Values of collections may have been added since the last phase: what is known of sources is
@@ -191,15 +189,7 @@ impl Scans {
     /// Scans a text.
     fn new_view(&mut self, program: &Program, text: Slice, bytes: &[u8]) -> ViewId {
         let named = program.index.scan(bytes, &mut self.row);
-        let known = self.read(bytes);
-        self.add_view(text, known, named)
-    }
-
-    /// Notes that a text was scanned. Gives its bytes.
-    fn read(&mut self, text: &[u8]) -> ByteSet {
-        let more = text.len().saturating_mul(PARTS_FUEL_PER_BYTE);
-        self.fuel.parts = self.fuel.parts.saturating_add(more);
-        if text.is_empty() { ByteSet::ALL } else { ByteSet::of(text).folded() }
+        self.add_view(text, known_bytes(bytes), named)
     }
 
     /// Adds a view for what has been scanned into `row`; `named` says whether there is any rule in it.
@@ -278,6 +268,11 @@ impl Scans {
             }
         }
     }
+}
+
+/// The bytes of a text in both cases; any, when there are none.
+fn known_bytes(text: &[u8]) -> ByteSet {
+    if text.is_empty() { ByteSet::ALL } else { ByteSet::of(text).folded() }
 }
 
 /// Where the row of that number lies, in a list of rows of `width`.
@@ -585,7 +580,7 @@ impl Transaction {
             for &stage in &stages {
                 let text = self.store.bytes(stage);
                 named |= program.index.scan(text, &mut self.scans.row);
-                bytes = bytes.union(self.scans.read(text));
+                bytes = bytes.union(known_bytes(text));
             }
             self.scans.add_view(super::UNKNOWN, bytes, named)
         } else {
