@@ -59,9 +59,23 @@ impl TextTest {
             Self::ContainsWord => contains_word(value, parameter),
             Self::EndsWith => value.ends_with(parameter),
             Self::Streq => value == parameter,
-            Self::Within => memmem::find(parameter, value).is_some(),
+            Self::Within => occurs(value, parameter),
         }
     }
+}
+
+/// Whether `needle` occurs in `text`.
+///
+/// A search is prepared for its needle, which costs more than the search where there is little to look at,
+/// as in CRS's lists of a few names.
+fn occurs(needle: &[u8], text: &[u8]) -> bool {
+    const LITTLE: usize = 256;
+    let [first, ..] = needle else { return true };
+    if text.len() > LITTLE {
+        return memmem::find(text, needle).is_some();
+    }
+    memchr::memchr_iter(*first, text)
+        .any(|at| text.get(at..).is_some_and(|text| text.starts_with(needle)))
 }
 
 /// Which check digits a number found by a pattern must have.

@@ -158,6 +158,39 @@ pub(crate) struct Lane {
     pub(crate) triggers: ByteSet,
     /// Whether rules look at the value and each stage of it (`multiMatch`), not at the last alone.
     pub(crate) each_stage: bool,
+    /// What the gates of its rules ask of a value.
+    pub(crate) asks: Asks,
+}
+
+/// What the gates of a lane's rules ask of a value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asks {
+    /// Bytes of the shortest text that one of them needs; 0 when one of them asks for anything else.
+    pub(crate) text_min: usize,
+    /// Whether one of them asks for bytes.
+    pub(crate) bytes: bool,
+}
+
+impl Default for Asks {
+    /// Nothing is asked.
+    fn default() -> Self {
+        Self { text_min: usize::MAX, bytes: false }
+    }
+}
+
+impl Asks {
+    /// A rule that needs texts, of which the shortest has so many bytes.
+    pub(crate) fn add_text(&mut self, bytes: usize) {
+        self.text_min = self.text_min.min(bytes);
+    }
+
+    pub(crate) fn add_bytes(&mut self) {
+        *self = Self { text_min: 0, bytes: true };
+    }
+
+    pub(crate) fn add_pattern(&mut self) {
+        self.text_min = 0;
+    }
 }
 
 /// A transformation in a chain.
@@ -176,7 +209,12 @@ impl Lane {
         };
         let steps: Box<[Step]> = chain.iter().map(step).collect();
         let triggers = steps.iter().fold(ByteSet::EMPTY, |all, step| all.union(step.triggers));
-        Self { steps, triggers, each_stage }
+        Self { steps, triggers, each_stage, asks: Asks::default() }
+    }
+
+    /// Whether a value of so many bytes, at any stage, is too short for what the gates ask for.
+    pub(crate) fn is_too_short(&self, bytes: usize) -> bool {
+        bytes < self.asks.text_min && self.steps.iter().all(|step| !step.transformation.lengthens())
     }
 
     /// Whether it is that chain.

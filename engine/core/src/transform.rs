@@ -265,6 +265,22 @@ impl Transformation {
         self.lowers() || matches!(self, Self::Uppercase)
     }
 
+    /// Whether it may write more bytes than it read.
+    pub(crate) const fn lengthens(self) -> bool {
+        !self.keeps_bytes()
+            && !matches!(
+                self,
+                Self::Base64Decode
+                    | Self::Base64DecodeExt
+                    | Self::CssDecode
+                    | Self::EscapeSeqDecode
+                    | Self::HexDecode
+                    | Self::JsDecode
+                    | Self::UrlDecode
+                    | Self::UrlDecodeUni
+            )
+    }
+
     /// Whether what it writes has no bytes but those of its input, in either case, and spaces.
     pub(crate) const fn keeps_bytes(self) -> bool {
         matches!(

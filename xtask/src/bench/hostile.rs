@@ -161,7 +161,7 @@ fn curves(told: &str) -> Outcome<BTreeMap<String, Curve>> {
             return Err(Failure::new(format!("the probe told no family, time or size: {line}")));
         };
         // Rules ran: with fewer steps no request gets past this ruleset.
-        if value["steps"].as_u64() < Some(300) {
+        if value["steps"].as_u64() < Some(200) {
             return Err(Failure::new(format!("rules were not run: {line}")));
         }
         let cut_off = value["cut_off"] == true;

@@ -9,7 +9,7 @@ use crate::{
     id::{LaneId, Phase, RuleIndex},
     operator::{Operator, leading_integer},
     plan::Cell,
-    program::{CellId, Gate, Rule, Select, Source, SourceId, Target},
+    program::{Asks, CellId, Gate, Rule, Select, Source, SourceId, Target},
     scan::sieve::{self, Sieve},
     transaction::{is_stable, lists},
     transform::Transformation,
@@ -56,11 +56,22 @@ impl Compiler<'_> {
         match needs {
             Needs::Nothing => Gate::Open,
             Needs::OneOf(texts) if self.index.add(rule.index, &texts) => {
+                let shortest = texts.iter().map(Vec::len).min().unwrap_or_default();
+                self.asks(rule.lane, |asks| asks.add_text(shortest));
                 Gate::Texts { cells: self.cells_of(rule) }
             }
             Needs::OneOf(_) => Gate::Open,
-            Needs::OneByteOf(bytes) => Gate::Bytes { bytes, cells: self.cells_of(rule) },
+            Needs::OneByteOf(bytes) => {
+                self.asks(rule.lane, Asks::add_bytes);
+                Gate::Bytes { bytes, cells: self.cells_of(rule) }
+            }
             Needs::Pattern(pattern) => self.sieve_gate(rule, &pattern).unwrap_or_default(),
+        }
+    }
+
+    fn asks(&mut self, lane: LaneId, add: impl FnOnce(&mut Asks)) {
+        if let Some(lane) = self.lanes.get_mut(lane.get()) {
+            add(&mut lane.asks);
         }
     }
 
@@ -98,6 +109,7 @@ impl Compiler<'_> {
         let number = u8::try_from(patterns.len()).ok()?;
         patterns.push(pattern);
         let sieve = u16::try_from(sieve).ok()?;
+        self.asks(rule.lane, Asks::add_pattern);
         Some(Gate::Sieve { sieve, pattern: number, cells: self.cells_of(rule) })
     }
 

@@ -43,13 +43,10 @@ const NFA_BYTES_MAX: usize = 32 << 20;
 const TABLE_BYTES_MAX: usize = 4 << 20;
 
 /// Says in the table that a step has not been computed.
-const UNKNOWN: u16 = u16::MAX;
+const UNKNOWN: u32 = u32::MAX;
 
 /// Says in the table that the next state has matches.
-const HIT: u16 = 1 << 15;
-
-/// States of a table, however small they are.
-const STATES_MAX: usize = HIT as usize - 1;
+const HIT: u32 = 1 << 31;
 
 /// What a step takes besides its threads.
 const STEP_FUEL: usize = 32;
@@ -61,8 +58,8 @@ pub(crate) struct Sieve {
     classes: Box<[u8; 256]>,
     /// A byte of each class.
     representatives: Box<[u8]>,
-    /// The bits of a place in the table that say the class.
-    class_bits: u32,
+    /// Whose each state of the automaton is: one bit, or none where that cannot be said.
+    owners: Box<[u64]>,
     /// What the threads that begin at a byte become behind it: by class, behind a word byte or not.
     beginnings: [Box<[Step]>; 2],
     /// What they match when there is no further byte.
@@ -98,7 +95,7 @@ impl Sieve {
         let representatives: Box<[u8]> =
             classes.representatives(..).filter_map(|unit| unit.as_u8()).collect();
         let mut sieve = Self {
-            class_bits: representatives.len().next_power_of_two().trailing_zeros(),
+            owners: owners(&nfa),
             classes: Box::new(core::array::from_fn(|byte| {
                 u8::try_from(byte).map_or(0, |byte| classes.get(byte))
             })),
@@ -127,7 +124,7 @@ impl Sieve {
                 .representatives
                 .iter()
                 .map(|&byte| {
-                    work.step(&self.nfa, &state, byte);
+                    work.step(&self.nfa, &[], &state, byte, 0);
                     Step {
                         threads: work.list.as_slice().into(),
                         matches: work.matches | from.matches,
@@ -143,26 +140,82 @@ impl Sieve {
     pub(crate) fn scan(&self, value: &[u8], fuel: &mut usize) -> u64 {
         let mut table = self.tables.get();
         let table = &mut *table;
-        let (mut state, mut found) = table.first(self);
-        for &byte in value {
+        let (mut at, mut found) = table.first(self);
+        let mut rest = value;
+        while let Some((class, mut next, behind)) = self.known_steps(&table.next, &mut at, rest) {
+            rest = behind;
+            if next == UNKNOWN {
+                if *fuel == 0 {
+                    return ALL;
+                }
+                next = table.compute(self, at as usize / self.representatives.len(), class);
+                *fuel = fuel.saturating_sub(table.work.list.len() + STEP_FUEL);
+            }
+            at = next & !HIT;
+            if next & HIT != 0 {
+                found |= table.matches(at as usize / self.representatives.len());
+            }
+        }
+        found | table.at_end(self, at as usize / self.representatives.len())
+    }
+
+    /// Takes the steps that are in the table and lead to no match. Gives the first other one: its class,
+    /// what the table says, and the bytes behind it.
+    fn known_steps<'v>(
+        &self,
+        steps: &[u32],
+        at: &mut u32,
+        value: &'v [u8],
+    ) -> Option<(usize, u32, &'v [u8])> {
+        let mut bytes = value.iter();
+        let mut state = *at;
+        while let Some(&byte) = bytes.next() {
             let class = usize::from(self.classes[usize::from(byte)]);
-            let mut next = table.next(self, state, class);
+            let next = steps.get(state as usize + class).copied().unwrap_or(UNKNOWN);
             if next >= HIT {
-                if next == UNKNOWN {
-                    if *fuel == 0 {
-                        return ALL;
-                    }
-                    next = table.compute(self, state, class);
-                    *fuel = fuel.saturating_sub(table.work.list.len() + STEP_FUEL);
-                }
-                if next & HIT != 0 {
-                    next &= !HIT;
-                    found |= table.matches(next);
-                }
+                *at = state;
+                return Some((class, next, bytes.as_slice()));
             }
             state = next;
         }
-        found | table.at_end(self, state)
+        *at = state;
+        None
+    }
+}
+
+/// Which pattern each state of the automaton belongs to.
+fn owners(nfa: &NFA) -> Box<[u64]> {
+    let mut owners = vec![0; nfa.states().len()];
+    let mut shared = vec![false; owners.len()];
+    for pattern in nfa.patterns() {
+        let bit = 1 << pattern.as_usize();
+        let mut stack: Vec<StateID> = nfa.start_pattern(pattern).into_iter().collect();
+        while let Some(state) = stack.pop() {
+            let Some(owner) = owners.get_mut(state.as_usize()).filter(|owner| **owner != bit)
+            else {
+                continue;
+            };
+            if let (true, Some(shared)) = (*owner != 0, shared.get_mut(state.as_usize())) {
+                *shared = true;
+            }
+            *owner = bit;
+            successors(nfa.state(state), &mut stack);
+        }
+    }
+    let none = |(owner, shared): (u64, bool)| if shared { 0 } else { owner };
+    owners.into_iter().zip(shared).map(none).collect()
+}
+
+/// Adds the states that a state leads to.
+fn successors(state: &State, to: &mut Vec<StateID>) {
+    match state {
+        State::ByteRange { trans } => to.push(trans.next),
+        State::Sparse(sparse) => to.extend(sparse.transitions.iter().map(|trans| trans.next)),
+        State::Dense(dense) => to.extend(dense.transitions.iter().copied()),
+        State::Look { next, .. } | State::Capture { next, .. } => to.push(*next),
+        State::Union { alternates } => to.extend(alternates.iter()),
+        State::BinaryUnion { alt1, alt2 } => to.extend([*alt1, *alt2]),
+        State::Fail | State::Match { .. } => {}
     }
 }
 
@@ -179,13 +232,13 @@ struct StateInfo {
 /// What one worker has made deterministic so far.
 #[derive(Debug, Default)]
 struct Table {
-    /// For each state and class, the next state.
-    next: Vec<u16>,
+    /// For each state and class: the next state's place in this list.
+    next: Vec<u32>,
     states: Vec<StateInfo>,
     matches: Vec<u64>,
     /// What a state matches at the end of a value, once it is known.
     ends: Vec<Option<u64>>,
-    ids: HashMap<Key, u16>,
+    ids: HashMap<Key, u32>,
     bytes: usize,
     work: Threads,
 }
@@ -213,7 +266,7 @@ impl Hash for Key {
 
 impl Table {
     /// The state before the first byte of a value.
-    fn first(&mut self, sieve: &Sieve) -> (u16, u64) {
+    fn first(&mut self, sieve: &Sieve) -> (u32, u64) {
         if self.states.is_empty() {
             self.work.begin(&sieve.nfa);
             self.work.close(&sieve.nfa, sieve.nfa.start_anchored(), &Place::FIRST);
@@ -223,34 +276,33 @@ impl Table {
         (0, self.matches(0))
     }
 
-    fn next(&self, sieve: &Sieve, state: u16, class: usize) -> u16 {
-        self.next.get(place(sieve, state, class)).copied().unwrap_or(UNKNOWN)
-    }
-
-    fn matches(&self, state: u16) -> u64 {
-        self.matches.get(usize::from(state)).copied().unwrap_or(ALL)
+    fn matches(&self, state: usize) -> u64 {
+        self.matches.get(state).copied().unwrap_or(ALL)
     }
 
     /// Computes a step and enters it into the table.
-    fn compute(&mut self, sieve: &Sieve, state: u16, class: usize) -> u16 {
+    fn compute(&mut self, sieve: &Sieve, state: usize, class: usize) -> u32 {
         let (Some(from), Some(&byte)) =
-            (self.states.get(usize::from(state)).cloned(), sieve.representatives.get(class))
+            (self.states.get(state).cloned(), sieve.representatives.get(class))
         else {
             return HIT;
         };
-        self.work.step(&sieve.nfa, &from, byte);
+        // What has matched before this step need not match again.
+        let before = self.matches(state);
+        self.work.step(&sieve.nfa, &sieve.owners, &from, byte, before);
         if let Some(step) =
             sieve.beginnings.get(usize::from(from.word)).and_then(|steps| steps.get(class))
         {
             self.work.add(step);
         }
-        let matches = self.work.matches;
-        let full = self.bytes > TABLE_BYTES_MAX || self.states.len() >= STATES_MAX;
+        let matches = self.work.matches & !before;
+        let full = self.bytes > TABLE_BYTES_MAX;
         if full {
             self.clear(sieve);
         }
         let next = self.intern(sieve, is_word(byte), false, matches);
-        if let (Some(step), false) = (self.next.get_mut(place(sieve, state, class)), full) {
+        let place = state * sieve.representatives.len() + class;
+        if let (Some(step), false) = (self.next.get_mut(place), full) {
             *step = next;
         }
         next
@@ -272,18 +324,18 @@ impl Table {
     }
 
     /// The place of the state that has the threads of `work`.
-    fn intern(&mut self, sieve: &Sieve, word: bool, first: bool, matches: u64) -> u16 {
+    fn intern(&mut self, sieve: &Sieve, word: bool, first: bool, matches: u64) -> u32 {
         self.work.list.sort_unstable();
         let threads: Arc<[u32]> = self.work.list.as_slice().into();
         let key = Key { threads: Arc::clone(&threads), word, first, matches };
         if let Some(&id) = self.ids.get(&key) {
             return id;
         }
-        let number = u16::try_from(self.states.len()).unwrap_or(UNKNOWN);
-        let id = if matches == 0 { number } else { number | HIT };
-        let width = 1 << sieve.class_bits;
+        let place = u32::try_from(self.next.len()).unwrap_or(UNKNOWN);
+        let id = if matches == 0 { place } else { place | HIT };
+        let width = sieve.representatives.len();
         self.next.resize(self.next.len() + width, UNKNOWN);
-        self.bytes += 2 * width + 4 * threads.len() + 128;
+        self.bytes += 4 * (width + threads.len()) + 128;
         self.states.push(StateInfo { threads, word, first });
         self.matches.push(matches);
         self.ends.push(None);
@@ -292,8 +344,7 @@ impl Table {
     }
 
     /// What a state matches when there is no further byte.
-    fn at_end(&mut self, sieve: &Sieve, state: u16) -> u64 {
-        let state = usize::from(state);
+    fn at_end(&mut self, sieve: &Sieve, state: usize) -> u64 {
         if let Some(&Some(matches)) = self.ends.get(state) {
             return matches;
         }
@@ -305,11 +356,6 @@ impl Table {
         }
         matches
     }
-}
-
-/// Where the table has a step.
-fn place(sieve: &Sieve, state: u16, class: usize) -> usize {
-    (usize::from(state) << sieve.class_bits) | class
 }
 
 /// Where threads stand, as far as assertions ask.
@@ -431,12 +477,14 @@ impl Threads {
         self.waiting.extend(list.filter_map(|thread| StateID::new(thread as usize).ok()));
     }
 
-    /// The threads of `state` behind `byte`.
-    fn step(&mut self, nfa: &NFA, state: &StateInfo, byte: u8) {
+    /// The threads of `state` behind `byte`, without those of the patterns in `but`.
+    fn step(&mut self, nfa: &NFA, owners: &[u64], state: &StateInfo, byte: u8, but: u64) {
         self.decide(nfa, state, Some(byte));
         let waiting = core::mem::take(&mut self.waiting);
         self.next_round(nfa);
-        for &thread in &waiting {
+        let wanted =
+            |thread: &&StateID| owners.get(thread.as_usize()).is_none_or(|owner| owner & but == 0);
+        for &thread in waiting.iter().filter(wanted) {
             let next = match nfa.state(thread) {
                 State::ByteRange { trans } => trans.matches_byte(byte).then_some(trans.next),
                 State::Sparse(sparse) => sparse.matches_byte(byte),

@@ -5,7 +5,7 @@ use crate::{
     id::{LaneId, RuleIndex, next_bit},
     operator::leading_integer,
     plan::{Cell, PhasePlan, PlannedSource},
-    program::{CellId, Gate, Lane, Program, Rule, Source, SourceId},
+    program::{CellId, Gate, Lane, Program, Rule, Select, Source, SourceId},
     scan::{
         ByteSet,
         sieve::{self, PATTERNS_MAX},
@@ -186,10 +186,16 @@ impl Scans {
         self.views.get(view as usize).copied().unwrap_or(unsure)
     }
 
-    /// Scans a text.
-    fn new_view(&mut self, program: &Program, text: Slice, bytes: &[u8]) -> ViewId {
-        let named = program.index.scan(bytes, &mut self.row);
-        self.add_view(text, known_bytes(bytes), named)
+    /// Adds the rules that a view names to `row`. Says whether there are any.
+    fn add_row(&mut self, view: View) -> bool {
+        if view.row == EMPTY_ROW {
+            return false;
+        }
+        match self.rows.get(nth(view.row as usize, self.words)) {
+            Some(from) => self.row.iter_mut().zip(from).for_each(|(to, from)| *to |= from),
+            None => self.row.fill(u64::MAX),
+        }
+        true
     }
 
     /// Adds a view for what has been scanned into `row`; `named` says whether there is any rule in it.
@@ -204,10 +210,6 @@ impl Scans {
         };
         self.views.push(View { text, row, bytes });
         u32::try_from(self.views.len() - 1).unwrap_or(UNKNOWN)
-    }
-
-    fn cell(&self, id: CellId) -> CellState {
-        self.cells.get(id.get()).copied().unwrap_or(CellState::UNSURE)
     }
 
     fn set_cell(&mut self, id: CellId, state: CellState) {
@@ -416,11 +418,17 @@ impl Transaction {
     }
 
     /// The values of a source: a range of the members.
+    #[inline]
     fn source(&mut self, program: &Program, source: SourceId) -> (usize, usize) {
         let at = usize::from(source.0);
-        if let Some(&Some(range)) = self.scans.sources.get(at) {
-            return range;
+        match self.scans.sources.get(at) {
+            Some(&Some(range)) => range,
+            _ => self.enter_source(program, at),
         }
+    }
+
+    #[inline(never)]
+    fn enter_source(&mut self, program: &Program, at: usize) -> (usize, usize) {
         let first = self.scans.members.len();
         if let Some(source) = program.sources.get(at) {
             self.add_members(source);
@@ -439,20 +447,33 @@ impl Transaction {
             self.scans.members.push(Member { name: Slice::EMPTY, text, id });
             return;
         };
-        for pair in lists.iter().flat_map(|&list| self.store.list(list)) {
-            if values::selects(&source.select, self.store.bytes(pair.name)) {
-                let (text, id) = part.of(pair);
-                self.scans.members.push(Member { name: pair.name, text, id });
+        for list in lists.iter().map(|&list| self.store.list(list)) {
+            for pair in list {
+                let selected = match &source.select {
+                    Select::All => true,
+                    // Most are told apart by their length.
+                    Select::Key(key) if key.len() != pair.name.len() => false,
+                    select => values::selects(select, self.store.bytes(pair.name)),
+                };
+                if selected {
+                    let (text, id) = part.of(pair);
+                    self.scans.members.push(Member { name: pair.name, text, id });
+                }
             }
         }
     }
 
     /// A source as a lane changes it.
+    #[inline]
     fn cell(&mut self, program: &Program, id: CellId) -> CellState {
-        let state = self.scans.cell(id);
-        if state.entered == self.scans.entered {
-            return state;
+        match self.scans.cells.get(id.get()) {
+            Some(state) if state.entered == self.scans.entered => *state,
+            _ => self.enter_cell(program, id),
         }
+    }
+
+    #[inline(never)]
+    fn enter_cell(&mut self, program: &Program, id: CellId) -> CellState {
         let Some(&cell) = program.cells.get(id.get()) else { return CellState::UNSURE };
         let state = if cell.plain == id {
             self.plain_cell(program, id, cell)
@@ -522,7 +543,9 @@ impl Transaction {
         if let Some(view) = lookup(&self.scans.values, id as usize) {
             return view;
         }
-        let view = self.scans.new_view(program, text, self.store.bytes(text));
+        let bytes = self.store.bytes(text);
+        let named = program.index.scan(bytes, &mut self.scans.row);
+        let view = self.scans.add_view(text, known_bytes(bytes), named);
         remember(&mut self.scans.values, id as usize, view);
         view
     }
@@ -541,10 +564,10 @@ impl Transaction {
         if let Some(view) = self.scans.changed.get(id.get()).and_then(|list| lookup(list, at)) {
             return view;
         }
-        let view = if lane.each_stage {
-            self.stages_view(program, lane, text, raw)
-        } else {
-            self.changed_view(program, id, text, value, raw)
+        let view = match lane.each_stage {
+            true if lane.is_too_short(text.len()) => raw,
+            true => self.stages_view(program, lane, text, raw),
+            false => self.changed_view(program, id, text, value, raw),
         };
         if let Some(list) = self.scans.changed.get_mut(id.get()) {
             remember(list, at, view);
@@ -567,20 +590,30 @@ impl Transaction {
         if changed == text {
             return raw;
         }
-        self.scans.new_view(program, changed, self.store.bytes(changed))
+        let bytes = self.store.bytes(changed);
+        let named = program.index.scan(bytes, &mut self.scans.row);
+        let asked = program.lanes.get(lane.get()).is_none_or(|lane| lane.asks.bytes);
+        let bytes = if asked { known_bytes(bytes) } else { ByteSet::ALL };
+        self.scans.add_view(changed, bytes, named)
     }
 
     /// A value as it is, and each stage of a lane.
     fn stages_view(&mut self, program: &Program, lane: &Lane, text: Slice, raw: ViewId) -> ViewId {
         let mut stages = core::mem::take(&mut self.scratch.stages);
-        let mut bytes = self.scans.view(raw).bytes;
-        self.stages(program, lane, text, bytes, &mut stages);
-        let view = if stages.len() > 1 {
-            let mut named = false;
-            for &stage in &stages {
+        let first = self.scans.view(raw);
+        self.stages(program, lane, text, first.bytes, &mut stages);
+        let view = if let [_, changed @ ..] = stages.as_slice()
+            && !changed.is_empty()
+        {
+            let (mut bytes, mut named) = (first.bytes, self.scans.add_row(first));
+            for &stage in changed {
                 let text = self.store.bytes(stage);
-                named |= program.index.scan(text, &mut self.scans.row);
-                bytes = bytes.union(known_bytes(text));
+                if text.len() >= lane.asks.text_min {
+                    named |= program.index.scan(text, &mut self.scans.row);
+                }
+                if lane.asks.bytes {
+                    bytes = bytes.union(known_bytes(text));
+                }
             }
             self.scans.add_view(super::UNKNOWN, bytes, named)
         } else {

@@ -112,11 +112,12 @@ pub(super) fn selects(select: &Select, name: &[u8]) -> bool {
 }
 
 /// Whether a target takes the member of that name.
+#[inline]
 pub(super) fn takes(target: &Target, name: &[u8]) -> bool {
-    let selected = match (lists(target.variable), &target.select) {
+    let selected = match &target.select {
+        Select::All => true,
         // Of a scalar there is one value.
-        (None, _) | (_, Select::All) => true,
-        (Some(_), select) => selects(select, name),
+        select => selects(select, name) || lists(target.variable).is_none(),
     };
     selected && !target.except.iter().any(|except| selects(except, name))
 }
