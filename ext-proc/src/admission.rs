@@ -44,6 +44,11 @@ impl Share {
         Self { room, bytes: 0 }
     }
 
+    /// Makes it `bytes` larger; `false` when there is no room.
+    pub(crate) fn add(&mut self, bytes: usize) -> bool {
+        self.grow_to(self.bytes.saturating_add(bytes))
+    }
+
     /// Makes it at least `bytes`; `false` when there is no room.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);

@@ -3,6 +3,7 @@
 
 mod exclusion;
 mod limits;
+mod out_of_band;
 mod profile;
 
 use core::time::Duration;
@@ -19,6 +20,7 @@ use serde::Deserialize;
 
 pub use exclusion::{ExclusionConfig, Expiry};
 pub use limits::{LimitsChange, LimitsConfig};
+pub use out_of_band::{Evaluation, ShadowConfig};
 pub use profile::{Given, Mode, ProfileConfig};
 
 /// The configuration. Each field is described in `glacis-ext-proc.yaml`.
@@ -32,6 +34,9 @@ pub struct Config {
     pub profile: String,
     pub mode: Option<Mode>,
     pub sample_percent: u8,
+    pub evaluation: Evaluation,
+    pub out_of_band_profile: Option<String>,
+    pub shadow: Option<ShadowConfig>,
     pub base: bool,
     pub setup: String,
     pub crs: Option<PathBuf>,
@@ -65,6 +70,9 @@ pub struct Config {
     pub evaluation_queue_max: usize,
     pub deadline_ms: u64,
     pub body_bytes_max: usize,
+    pub out_of_band_threads: usize,
+    pub out_of_band_queue_max: usize,
+    pub out_of_band_bytes_max: usize,
     pub overload: Overload,
     pub drain_notice_seconds: u64,
     pub drain_seconds: u64,
@@ -79,6 +87,9 @@ impl Default for Config {
             profile: "default".to_owned(),
             mode: None,
             sample_percent: 100,
+            evaluation: Evaluation::InBand,
+            out_of_band_profile: None,
+            shadow: None,
             base: true,
             setup: String::new(),
             crs: None,
@@ -112,6 +123,9 @@ impl Default for Config {
             evaluation_queue_max: 64,
             deadline_ms: 400,
             body_bytes_max: 268_435_456,
+            out_of_band_threads: 1,
+            out_of_band_queue_max: 256,
+            out_of_band_bytes_max: 33_554_432,
             overload: Overload::default(),
             drain_notice_seconds: 2,
             drain_seconds: 20,
@@ -344,6 +358,7 @@ impl Config {
         if let Some(profile) = self.profiles.get(name) {
             name.clone_into(&mut config.profile);
             profile.apply(&mut config);
+            profile.leave_out_itself(&mut config);
         }
         config
     }
@@ -369,6 +384,21 @@ impl Config {
             self.of_profile(name).check_profile().map_err(in_profile)?;
         }
         let known = |name: &String| *name == self.profile || self.profiles.contains_key(name);
+        for name in self.profile_names() {
+            let config = self.of_profile(name);
+            for (key, other) in [
+                ("out_of_band_profile", config.out_of_band_profile.as_ref()),
+                ("shadow.profile", config.shadow.as_ref().map(|shadow| &shadow.profile)),
+            ] {
+                let message = match other {
+                    Some(other) if other == name => "it is the profile itself: name another",
+                    Some(other) if !known(other) => "there is no profile of this name",
+                    _ => continue,
+                };
+                let place = if name == self.profile { "" } else { &format!("profiles.{name}.") };
+                return Err((format!("{place}{key}"), message.to_owned()));
+            }
+        }
         match self.routes.iter().find(|(_, name)| !known(name)) {
             Some((route, name)) => {
                 Err((format!("routes.{route}"), format!("there is no profile `{name}`")))
@@ -395,6 +425,11 @@ impl Config {
             "headers alone can be that large: write 1048576 or more",
         )?;
         ensure(
+            self.out_of_band_threads > 0,
+            "out_of_band_threads",
+            "nothing would be evaluated out of band: write 1 or more",
+        )?;
+        ensure(
             self.profiles.len() < PROFILES_MAX,
             "profiles",
             "there are too many: at most 256, the default one included",
@@ -415,6 +450,11 @@ impl Config {
             "the Core Rule Set needs the base configuration: remove `base: false`",
         )?;
         ensure(self.sample_percent <= 100, "sample_percent", "write a number from 0 to 100")?;
+        ensure(
+            self.shadow.as_ref().is_none_or(|shadow| (1..=100).contains(&shadow.percent)),
+            "shadow.percent",
+            "write a number from 1 to 100",
+        )?;
         let is_level = |level: Option<u8>| level.is_none_or(|level| (1..=4).contains(&level));
         ensure(is_level(self.paranoia), "paranoia", "write a level from 1 to 4, or null")?;
         ensure(
@@ -490,6 +530,9 @@ impl Config {
             evaluation_queue_max,
             deadline_ms,
             body_bytes_max,
+            out_of_band_threads,
+            out_of_band_queue_max,
+            out_of_band_bytes_max,
             overload,
             drain_notice_seconds,
             drain_seconds,
@@ -581,6 +624,15 @@ mod tests {
             ("directives: a\nprofiles: {api: {paranoia: 0}}\n", "profiles.api.paranoia"),
             ("crs: a\nprofiles: {api: {crs: null}}\n", "profiles.api.rules"),
             ("directives: a\nroutes: {shop: api}\n", "routes.shop"),
+            ("directives: a\nout_of_band_profile: api\n", "out_of_band_profile"),
+            ("directives: a\nout_of_band_profile: default\n", "out_of_band_profile"),
+            ("directives: a\nshadow: {profile: next, percent: 10}\n", "shadow.profile"),
+            ("directives: a\nshadow: {profile: next, percent: 0}\n", "shadow.percent"),
+            (
+                "directives: a\nprofiles: {api: {shadow: {profile: api, percent: 5}}}\n",
+                "profiles.api.shadow.profile",
+            ),
+            ("directives: a\nout_of_band_threads: 0\n", "out_of_band_threads"),
         ] {
             let found = parse::<Config>(text).unwrap().check();
             assert_eq!(found.unwrap_err().0, key, "{text}");

@@ -12,9 +12,29 @@ use std::{
     thread,
 };
 
+use glacis_service::give_way;
 use tokio::sync::oneshot;
 
 type Job = Box<dyn FnOnce() + Send>;
+
+/// Whether somebody waits for what is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Priority {
+    /// Envoy does.
+    Awaited,
+    /// Nobody does: the threads give way to those for which somebody waits.
+    GivesWay,
+}
+
+impl Priority {
+    /// What threads are called.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Awaited => "evaluate",
+            Self::GivesWay => "out-of-band",
+        }
+    }
+}
 
 /// The threads. They end when this is dropped, after what is queued.
 #[derive(Clone)]
@@ -30,13 +50,18 @@ impl fmt::Debug for Evaluators {
 
 impl Evaluators {
     /// Starts so many threads; `queue_max` evaluations may wait for one.
-    pub(crate) fn start(threads: usize, queue_max: usize) -> io::Result<Self> {
+    pub(crate) fn start(threads: usize, queue_max: usize, priority: Priority) -> io::Result<Self> {
         let (queue, jobs) = sync_channel::<Job>(queue_max);
         let jobs = Arc::new(Mutex::new(jobs));
         for number in 0..threads {
             let jobs = Arc::clone(&jobs);
-            let thread = thread::Builder::new().name(format!("evaluate-{number}"));
-            thread.spawn(move || work(&jobs))?;
+            let thread = thread::Builder::new().name(format!("{}-{number}", priority.name()));
+            thread.spawn(move || {
+                if priority == Priority::GivesWay {
+                    give_way();
+                }
+                work(&jobs);
+            })?;
         }
         Ok(Self { queue })
     }

@@ -18,12 +18,15 @@ pub mod config;
 mod duplex;
 mod evaluators;
 mod metrics;
+mod out_of_band;
 mod profile;
+mod recording;
 pub mod reload;
 mod reply;
 pub mod ruleset;
 mod service;
 mod session;
+mod shadow;
 mod wire;
 mod work;
 

@@ -3,14 +3,17 @@
 use core::{sync::atomic::AtomicU64, time::Duration};
 use std::{collections::BTreeSet, sync::Mutex};
 
-use glacis_inspector::{Outcome, Uninspected};
+use glacis_inspector::{OBSERVED, Outcome, Uninspected};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
 
-use crate::{alarm::Alarm, ruleset::Rulesets, session::now};
+use crate::{
+    alarm::Alarm, out_of_band::OutOfBandMetrics, ruleset::Rulesets, session::now,
+    shadow::ShadowMetrics,
+};
 
 /// Rules that have a counter of their own; matches of others count as `other`, so that a ruleset of
 /// thousands of rules cannot make as many time series.
@@ -38,6 +41,8 @@ pub struct Metrics {
     canary: Family<ProfileLabel, Gauge>,
     pub(crate) unknown_profiles: Counter,
     limits: Family<LimitLabel, Counter>,
+    pub(crate) out_of_band: OutOfBandMetrics,
+    pub(crate) shadow: ShadowMetrics,
 }
 
 macro_rules! label {
@@ -106,7 +111,7 @@ const SUCCESS: &str = "success";
 const FAILURE: &str = "failure";
 
 /// Verdicts as counted. `none`: the exchange ended before there was one.
-const VERDICTS: [&str; 5] = ["allow", "deny", "redirect", "drop", "none"];
+const VERDICTS: [&str; 6] = ["allow", "deny", "redirect", "drop", OBSERVED, "none"];
 
 fn seconds_histogram() -> Histogram {
     Histogram::new([
@@ -143,6 +148,8 @@ impl Metrics {
             canary: Family::default(),
             unknown_profiles: Counter::default(),
             limits: Family::default(),
+            out_of_band: OutOfBandMetrics::default(),
+            shadow: ShadowMetrics::default(),
         };
         for verdict in VERDICTS {
             drop(metrics.requests.get_or_create(&VerdictLabel { verdict }));
@@ -182,6 +189,8 @@ impl Metrics {
         metrics.register_gaps(registry);
         metrics.register_rulesets(registry);
         metrics.register_load(registry);
+        metrics.out_of_band.register(registry);
+        metrics.shadow.register(registry);
         metrics
     }
 
@@ -234,6 +243,13 @@ impl Metrics {
     /// Counts an exchange that has no verdict, and will have none.
     pub(crate) fn no_verdict(&self) {
         self.requests.get_or_create(&VerdictLabel { verdict: "none" }).inc();
+    }
+
+    /// Counts an exchange that was to be evaluated after its answer, and is not.
+    pub(crate) fn not_evaluated(&self) {
+        self.no_verdict();
+        let reason = Uninspected::NotEvaluated.name();
+        self.uninspected.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     fn register_rulesets(&self, registry: &mut Registry) {
@@ -296,6 +312,9 @@ impl Metrics {
                 profile: loaded.profile.to_owned(),
             };
             self.rulesets.get_or_create(&label).set(1);
+        }
+        for (_, profile) in rulesets.profiles.iter() {
+            profile.watch.shadow.iter().for_each(|shadow| self.shadow.announce(shadow));
         }
         self.exclusions.clear();
         for loaded in rulesets.exclusions() {

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use glacis_engine::{Program, RuleEngine};
-use glacis_inspector::{Inspector, Settings};
+use glacis_inspector::{Inspector, ResponseInspection, Sample, Settings};
+
+use crate::{out_of_band::Watch, recording::Wanted};
 
 /// Inspectors kept for reuse, of all profiles together.
 const POOLED_MAX: usize = 256;
@@ -22,6 +24,8 @@ pub(crate) struct Profile {
     pub(crate) settings: Arc<Settings>,
     /// Path and query of a request that its rules refuse.
     pub(crate) canary: Option<String>,
+    /// What is evaluated besides, or instead, without being waited for.
+    pub(crate) watch: Arc<Watch>,
     pool: Mutex<Vec<Inspector>>,
     pooled_max: usize,
 }
@@ -38,9 +42,61 @@ impl Profile {
             program,
             settings: Arc::new(settings),
             canary,
+            watch: Arc::default(),
             pool: Mutex::default(),
             pooled_max: (POOLED_MAX / count.max(1)).max(POOLED_MIN),
         }
+    }
+
+    /// The same rules, applied as these settings say to exchanges that have been answered.
+    pub(crate) fn applied_as(&self, settings: Settings) -> Arc<Self> {
+        let settings = Settings { out_of_band: true, ..settings };
+        let mut profile = Self::new(Arc::clone(&self.program), settings, None, 1);
+        // Few are evaluated at once: as many as there are threads for it.
+        profile.pooled_max = POOLED_MIN;
+        Arc::new(profile)
+    }
+
+    /// The same rules for exchanges that have been answered: they look on.
+    pub(crate) fn looking_on(&self) -> Arc<Self> {
+        let off = self.rule_engine() == RuleEngine::Off;
+        let rule_engine = (!off).then_some(RuleEngine::DetectionOnly);
+        let settings = Settings::clone(&self.settings);
+        self.applied_as(Settings { rule_engine: rule_engine.or(settings.rule_engine), ..settings })
+    }
+
+    /// The same rules for comparison: whatever they may do otherwise, they come to a verdict, and leave nothing.
+    pub(crate) fn compared(&self) -> Arc<Self> {
+        let settings = Settings::clone(&self.settings);
+        let (rule_engine, sample) = (Some(RuleEngine::On), Sample::default());
+        self.applied_as(Settings { rule_engine, sample, collections: None, ..settings })
+    }
+
+    /// What its rules have to see of an exchange that has drawn `lot`.
+    pub(crate) fn wanted(&self, lot: u8) -> Wanted {
+        if self.rule_engine() == RuleEngine::Off || !self.settings.sample.has(lot) {
+            return Wanted::default();
+        }
+        let (program, limits) = (&self.program, self.program.limits());
+        let response = self.settings.response != ResponseInspection::Off;
+        let full = self.settings.response == ResponseInspection::Full;
+        let body = |wanted: bool, bytes_max: usize| if wanted { bytes_max } else { 0 };
+        Wanted {
+            request_body_bytes: body(
+                program.inspects_request_body(),
+                limits.request_body_bytes_max,
+            ),
+            response: response && program.inspects_response(),
+            response_body_bytes: body(
+                full && program.inspects_response_body(),
+                limits.response_body_bytes_max,
+            ),
+        }
+    }
+
+    /// Whether it is answered without being evaluated.
+    pub(crate) fn is_out_of_band(&self) -> bool {
+        self.settings.out_of_band
     }
 
     /// Whether rules run, and may block, as an exchange begins.

@@ -10,9 +10,9 @@ use envoy_types::pb::{
             processing_mode::{BodySendMode, HeaderSendMode},
         },
         service::ext_proc::v3::{
-            BodyMutation, BodyResponse, CommonResponse, HeaderMutation, HeadersResponse,
-            ImmediateResponse, ProcessingResponse, StreamedBodyResponse, TrailersResponse,
-            body_mutation::Mutation, processing_response::Response,
+            BodyMutation, BodyResponse, CommonResponse, GrpcStatus, HeaderMutation,
+            HeadersResponse, ImmediateResponse, ProcessingResponse, StreamedBodyResponse,
+            TrailersResponse, body_mutation::Mutation, processing_response::Response,
         },
         r#type::v3::{HttpStatus, StatusCode},
     },
@@ -38,6 +38,18 @@ pub(crate) enum Part {
 }
 
 impl Part {
+    /// As it stands in metrics.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::RequestHeaders => "request_headers",
+            Self::RequestBody => "request_body",
+            Self::RequestTrailers => "request_trailers",
+            Self::ResponseHeaders => "response_headers",
+            Self::ResponseBody => "response_body",
+            Self::ResponseTrailers => "response_trailers",
+        }
+    }
+
     /// Whether it is of the request, not of the response.
     pub(crate) const fn is_of_request(self) -> bool {
         matches!(self, Self::RequestHeaders | Self::RequestBody | Self::RequestTrailers)
@@ -102,7 +114,7 @@ pub(crate) fn immediate(reply: &Reply) -> ProcessingResponse {
         status: Some(HttpStatus { code }),
         headers: Some(HeaderMutation { set_headers: headers, remove_headers: Vec::new() }),
         body: reply.body.clone().into_bytes(),
-        grpc_status: None,
+        grpc_status: reply.grpc_status.map(|status| GrpcStatus { status }),
         details: reply.details.clone(),
     };
     let response = Some(Response::ImmediateResponse(response));

@@ -1,7 +1,7 @@
 //! The rules of a configuration: each profile's, compiled.
 
 use core::{fmt, time::Duration};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use glacis_engine::{
     BuildErrors, CollectionStore, Input, Limits, MemoryStore, Program, RuleEngine, SourceError,
@@ -13,8 +13,10 @@ use glacis_rules::{
 
 use crate::{
     canary,
-    config::{Config, ExpiredExclusions, OversizedBody},
+    config::{Config, Evaluation, ExpiredExclusions, OversizedBody},
+    out_of_band::Watch,
     profile::Profile,
+    shadow::Shadow,
 };
 
 /// What outlives the rules: the same for every configuration that this process loads.
@@ -83,6 +85,7 @@ enum RulesetErrorKind {
     Crs(SourceError),
     Exclusions(ExclusionError),
     Rules(BuildErrors),
+    NoProfile,
 }
 
 impl fmt::Display for RulesetError {
@@ -92,11 +95,18 @@ impl fmt::Display for RulesetError {
             RulesetErrorKind::Crs(error) => write!(f, "crs: {error}"),
             RulesetErrorKind::Exclusions(error) => error.fmt(f),
             RulesetErrorKind::Rules(errors) => errors.fmt(f),
+            RulesetErrorKind::NoProfile => f.write_str("there is no profile of this name"),
         }
     }
 }
 
 impl core::error::Error for RulesetError {}
+
+impl RulesetError {
+    fn no_profile(name: &str) -> Self {
+        Self { profile: name.to_owned(), kind: RulesetErrorKind::NoProfile }
+    }
+}
 
 /// Of one loaded profile, what is to be shown.
 #[derive(Clone, Copy, Debug)]
@@ -130,13 +140,14 @@ impl Rulesets {
             compiled: Vec::new(),
             exclusions: Vec::new(),
         };
-        let count = config.profiles.len() + 1;
-        let default = Arc::new(builder.profile(&config.of_profile(&config.profile), count)?);
+        let built = builder.profiles(config)?;
+        let default = built.get(&config.profile).map(Arc::clone);
+        // It is among them: `profile_names` begins with it.
+        let default = default.ok_or_else(|| RulesetError::no_profile(&config.profile))?;
         let policy = config.unknown_profile.into();
         let mut profiles = Profiles::new(&config.profile, default, policy);
-        for name in config.profiles.keys() {
-            let profile = builder.profile(&config.of_profile(name), count)?;
-            profiles.insert(name, Arc::new(profile));
+        for (name, profile) in &built {
+            profiles.insert(name, Arc::clone(profile));
         }
         for (route, name) in &config.routes {
             // The configuration has been checked: an unknown name is not among them.
@@ -194,6 +205,28 @@ struct Builder<'h> {
 }
 
 impl Builder<'_> {
+    /// All profiles, each with what is evaluated besides.
+    fn profiles(
+        &mut self,
+        config: &Config,
+    ) -> Result<BTreeMap<String, Arc<Profile>>, RulesetError> {
+        let count = config.profiles.len() + 1;
+        let mut built = BTreeMap::new();
+        for name in config.profile_names() {
+            built.insert(name.to_owned(), self.profile(&config.of_profile(name), count)?);
+        }
+        let watches = config.profile_names().map(|name| {
+            let watch = watch(&config.of_profile(name), &built)?;
+            Ok((name.to_owned(), Arc::new(watch)))
+        });
+        let watches: BTreeMap<String, Arc<Watch>> = watches.collect::<Result<_, _>>()?;
+        let with_watch = |(name, mut profile): (String, Profile)| {
+            profile.watch = watches.get(&name).map(Arc::clone).unwrap_or_default();
+            (name, Arc::new(profile))
+        };
+        Ok(built.into_iter().map(with_watch).collect())
+    }
+
     fn profile(&mut self, config: &Config, count: usize) -> Result<Profile, RulesetError> {
         let refuse = |kind| RulesetError { profile: config.profile.clone(), kind };
         let applied = self.applied(config);
@@ -204,7 +237,11 @@ impl Builder<'_> {
         let program = self
             .program(inputs, Limits::from(&config.limits))
             .map_err(|errors| refuse(RulesetErrorKind::Rules(errors)))?;
-        Ok(Profile::new(program, settings(config, self.host), canary_of(config), count))
+        let mut settings = settings(config, self.host);
+        // Where no rules run there is nothing to be evaluated later.
+        let engine = settings.rule_engine.unwrap_or_else(|| program.rule_engine());
+        settings.out_of_band &= engine != RuleEngine::Off;
+        Ok(Profile::new(program, settings, canary_of(config), count))
     }
 
     /// The exclusions of a profile that are in force; those that are not are remembered.
@@ -235,6 +272,27 @@ impl Builder<'_> {
     }
 }
 
+/// What is evaluated of a profile's exchanges without being waited for.
+fn watch(config: &Config, built: &BTreeMap<String, Profile>) -> Result<Watch, RulesetError> {
+    let of = |name: &str| built.get(name).ok_or_else(|| RulesetError::no_profile(name));
+    let own = of(&config.profile)?;
+    let mut watch = Watch::default();
+    if own.is_out_of_band() {
+        watch.profiles.push(own.looking_on());
+    }
+    if let Some(name) = &config.out_of_band_profile {
+        watch.profiles.push(of(name)?.looking_on());
+    }
+    if let Some(shadow) = &config.shadow {
+        watch.shadow = Some(Shadow {
+            current: own.compared(),
+            shadow: of(&shadow.profile)?.compared(),
+            sample: Sample::percent(shadow.percent).unwrap_or_default(),
+        });
+    }
+    Ok(watch)
+}
+
 /// The canary of a profile: its own, or that of CRS.
 fn canary_of(config: &Config) -> Option<String> {
     config.canary.clone().or_else(|| config.crs.is_some().then(|| CRS_CANARY.to_owned()))
@@ -259,6 +317,7 @@ fn settings(config: &Config, host: &Host) -> Settings {
         block_page: BlockPage { html: config.block.html.clone(), other },
         lookup: None,
         collections: host.collections.clone(),
+        out_of_band: config.evaluation == Evaluation::OutOfBand,
     }
 }
 

@@ -76,7 +76,10 @@ impl Processor {
             config.overload.into(),
             readiness,
             move || strained.turned_away.take(),
-            move |lag| told.metrics().load(told.body_room().taken(), lag),
+            move |lag| {
+                told.metrics().load(told.body_room().taken(), lag);
+                told.metrics().out_of_band.load(told.out_of_band().bytes_held());
+            },
         );
     }
 
@@ -285,8 +288,10 @@ impl Answers {
 fn is_long(session: &Session, message: &Incoming) -> bool {
     match &message.message {
         Message::RequestBody(body) | Message::ResponseBody(body) => {
-            let bytes = session.body_bytes().saturating_add(body.bytes.len());
-            bytes > session.shared().inline_body_bytes
+            let evaluated = session.body_bytes();
+            evaluated.is_some_and(|bytes| {
+                bytes.saturating_add(body.bytes.len()) > session.shared().inline_body_bytes
+            })
         }
         _ => false,
     }

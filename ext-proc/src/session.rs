@@ -15,7 +15,8 @@ use std::{
 
 use envoy_types::pb::envoy::service::ext_proc::v3::ProcessingResponse;
 use glacis_inspector::{
-    Decision, End, Hints, Inspector, Mode, RequestHead, ResponseHead, UnknownProfile, request_id,
+    Decision, End, Hints, Inspector, Mode, Receipt, RequestHead, ResponseHead, UnknownProfile,
+    request_id,
 };
 use tonic::Status;
 
@@ -25,9 +26,11 @@ use crate::{
     audit::AuditWriter,
     config::Config,
     duplex::{Held, Seen},
-    evaluators::Evaluators,
+    evaluators::{Evaluators, Priority},
     metrics::{ErrorKind, Metrics},
+    out_of_band::{Dropped, OutOfBand, Task, left_out},
     profile::Profile,
+    recording::{NoRoom, Recorder},
     reply::{self, ModeOverride, Part},
     ruleset::Rulesets,
     wire::{Body, BodyMode, Head, Incoming, Message, Modes},
@@ -46,6 +49,7 @@ pub(crate) struct Shared {
     /// Zero for none.
     pub(crate) deadline: Duration,
     evaluators: Evaluators,
+    out_of_band: OutOfBand,
     body_room: Arc<BodyRoom>,
     pub(crate) turned_away: TurnedAway,
     alarms: AlarmLog,
@@ -68,7 +72,8 @@ impl Shared {
             audit,
             inline_body_bytes: config.inline_body_bytes,
             deadline: Duration::from_millis(config.deadline_ms),
-            evaluators: Evaluators::start(threads, config.evaluation_queue_max)?,
+            evaluators: Evaluators::start(threads, config.evaluation_queue_max, Priority::Awaited)?,
+            out_of_band: OutOfBand::start(config)?,
             body_room: Arc::new(BodyRoom::new(config.body_bytes_max)),
             turned_away: TurnedAway::default(),
             alarms: AlarmLog::default(),
@@ -85,12 +90,35 @@ impl Shared {
         &self.evaluators
     }
 
+    pub(crate) const fn out_of_band(&self) -> &OutOfBand {
+        &self.out_of_band
+    }
+
     pub(crate) fn body_room(&self) -> &BodyRoom {
         &self.body_room
     }
 
     pub(crate) const fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// The end of an exchange: phase 5, metrics, audit.
+    pub(crate) fn conclude(&self, inspector: &mut Inspector) {
+        let outcome = inspector.finish(now());
+        self.metrics.finished(&outcome);
+        if let Some(record) = outcome.audit {
+            self.write_record(record);
+        }
+        for rule in inspector.matched_rules().filter(|rule| rule.log) {
+            self.metrics.rule_matched(rule.id.0);
+        }
+    }
+
+    /// Writes an audit record, or counts it as dropped.
+    pub(crate) fn write_record(&self, record: String) {
+        if !self.audit.write(record) {
+            self.metrics.error(ErrorKind::AuditDropped);
+        }
     }
 
     /// The rulesets in use. An exchange keeps those with which it began.
@@ -143,8 +171,13 @@ pub(crate) struct Session {
     named: Option<String>,
     /// `None` until the request's headers have come.
     profile: Option<Arc<Profile>>,
-    /// `None` until the request's headers have come, and once the exchange is over.
+    /// `None` until the request's headers have come, once the exchange is over, and where it is evaluated out of
+    /// band only.
     inspector: Option<Inspector>,
+    /// The name of a request that is evaluated out of band only.
+    watched: Option<String>,
+    /// Writes down what is to be evaluated when it has been answered; and whether a shadow looks at it too.
+    recorder: Option<(Recorder, bool)>,
     modes: Modes,
     /// Envoy does not wait for answers.
     observed: bool,
@@ -196,6 +229,8 @@ impl Session {
             named,
             profile: None,
             inspector: None,
+            watched: None,
+            recorder: None,
             modes: Modes::default(),
             observed: false,
             request: Half::Headers,
@@ -227,9 +262,9 @@ impl Session {
         Arc::clone(&self.shared)
     }
 
-    /// Body bytes that evaluation would have to go through.
-    pub(crate) fn body_bytes(&self) -> usize {
-        self.inspector.as_ref().map_or(0, Inspector::body_bytes)
+    /// Body bytes that evaluation would have to go through; `None` where nothing is evaluated.
+    pub(crate) fn body_bytes(&self) -> Option<usize> {
+        self.inspector.as_ref().map(Inspector::body_bytes)
     }
 
     /// Whether bodies come in the mode in which Envoy gives them away.
@@ -248,15 +283,15 @@ impl Session {
         }
         let began = Instant::now();
         let part = part(&sent.message);
-        let (phase, answer) = match &sent.message {
-            Message::RequestHeaders(head) => ("request_headers", self.request_headers(head)?),
-            Message::RequestBody(body) => ("request_body", self.request_body(body)?),
-            Message::RequestTrailers => ("request_trailers", self.request_trailers()?),
-            Message::ResponseHeaders(head) => ("response_headers", self.response_headers(head)?),
-            Message::ResponseBody(body) => ("response_body", self.response_body(body)?),
-            Message::ResponseTrailers => ("response_trailers", self.response_trailers()?),
+        let answer = match &sent.message {
+            Message::RequestHeaders(head) => self.request_headers(head)?,
+            message => {
+                self.record(message);
+                self.later(message)?
+            }
         };
-        self.shared.metrics.evaluated(phase, began.elapsed());
+        self.submit_when_complete();
+        self.shared.metrics.evaluated(part.name(), began.elapsed());
         if sent.observability_mode {
             return Ok(Vec::new());
         }
@@ -267,6 +302,21 @@ impl Session {
             _ => None,
         };
         Ok(self.give_back(Seen { part, piece, answer }))
+    }
+
+    /// Answers what comes behind the request's headers.
+    fn later(&mut self, message: &Message) -> Result<ProcessingResponse, Status> {
+        if self.watched.is_some() {
+            return Ok(self.let_pass(message));
+        }
+        Ok(match message {
+            Message::RequestHeaders(_) => return Err(Misordered::RequestHeadersTwice.into()),
+            Message::RequestBody(body) => self.request_body(body)?,
+            Message::RequestTrailers => self.request_trailers()?,
+            Message::ResponseHeaders(head) => self.response_headers(head)?,
+            Message::ResponseBody(body) => self.response_body(body)?,
+            Message::ResponseTrailers => self.response_trailers()?,
+        })
     }
 
     /// What Envoy is answered, which depends on whether it has given the body away.
@@ -305,24 +355,26 @@ impl Session {
             route: head.route.as_deref(),
         };
         let profile = self.shared.choose(hints).map_err(|_| unknown_profile())?;
+        let profile = Arc::clone(self.profile.insert(profile));
         let headers = head.headers();
-        let made_up;
-        let id = if let Some(id) = request_id(&headers) {
-            id
-        } else {
-            made_up = random_id();
-            &made_up
-        };
-        let inspector = self.inspector.insert(self.profile.insert(profile).inspector());
+        let id = request_id(&headers).map_or_else(random_id, str::to_owned);
+        let (time, lot) = (now(), lot());
+        self.begin_recording(&profile, head, &id, (time, lot));
+        if profile.is_out_of_band() {
+            self.watched = Some(id);
+            self.check_settings(head.source.is_none());
+            return Ok(self.let_headers_pass(head));
+        }
+        let inspector = self.inspector.insert(profile.inspector());
         let mut decision = inspector.request_headers(&RequestHead {
             headers: &headers,
             protocol: head.protocol.as_deref(),
             end_of_stream: head.end_of_stream,
-            id,
-            time: now(),
+            id: &id,
+            time,
             source: head.source,
             destination: head.destination,
-            lot: lot(),
+            lot,
         });
         if decision == Decision::NeedBody {
             let announced = inspector.announced_body_bytes(&headers);
@@ -384,8 +436,11 @@ impl Session {
         }
         let body = match self.request {
             Half::Body(mode) => mode,
-            _ => BodyMode::None,
+            _ => self.mode_for_recording(self.modes.request, |recorder| {
+                recorder.wanted().request_body_bytes > 0
+            }),
         };
+        let wants_response = wants_response || self.records(|recorder| recorder.wanted().response);
         let as_configured = body == self.modes.request
             && body != BodyMode::Streamed
             && !wants_response
@@ -463,12 +518,16 @@ impl Session {
         }
         let body = match self.response {
             Half::Body(mode) => mode,
-            _ => BodyMode::None,
+            _ => self.mode_for_recording(self.modes.response, |recorder| {
+                recorder.wanted().response_body_bytes > 0
+            }),
         };
         let as_configured = body == self.modes.response && body != BodyMode::Streamed;
         let request_body = match self.request {
             Half::Body(mode) => mode,
-            _ => BodyMode::None,
+            _ => self.mode_for_recording(self.modes.request, |recorder| {
+                !recorder.has_request() && recorder.wanted().request_body_bytes > 0
+            }),
         };
         (!as_configured).then_some(ModeOverride {
             request_body,
@@ -527,8 +586,128 @@ impl Session {
             }
             Decision::Continue | Decision::NeedBody => reply::pass(part, remove),
         };
-        let receipt = self.inspector.as_ref().map(Inspector::receipt);
-        answer.dynamic_metadata = receipt.as_ref().map(reply::metadata);
+        answer.dynamic_metadata = self.receipt().as_ref().map(reply::metadata);
+        answer
+    }
+
+    /// The receipt as it is now.
+    fn receipt(&self) -> Option<Receipt<'_>> {
+        match (&self.watched, &self.profile) {
+            (Some(id), Some(profile)) => {
+                Some(Receipt::observed(&profile.settings.profile, profile.program.hash(), id))
+            }
+            _ => self.inspector.as_ref().map(Inspector::receipt),
+        }
+    }
+}
+
+/// What is evaluated when it has been answered.
+impl Session {
+    /// Begins to write down what somebody is to look at afterwards.
+    fn begin_recording(
+        &mut self,
+        profile: &Profile,
+        head: &Head,
+        id: &str,
+        (time, lot): (Duration, u8),
+    ) {
+        let watch = &profile.watch;
+        let drawn = self::lot();
+        let shadowed = watch.shadow.as_ref().is_some_and(|shadow| shadow.sample.has(drawn));
+        let Some(wanted) = watch.wanted(lot, shadowed) else { return };
+        let share = self.shared.out_of_band.share();
+        match Recorder::begin(head.clone(), (id.to_owned(), time, lot), wanted, share) {
+            Ok(recorder) => self.recorder = Some((recorder, shadowed)),
+            Err(NoRoom) => left_out(&self.shared, watch, shadowed, Dropped::Room),
+        }
+    }
+
+    /// Writes down a further part.
+    fn record(&mut self, message: &Message) {
+        let Some((recorder, shadowed)) = self.recorder.as_mut() else { return };
+        let end = |body: &Body, mode| end_of(body, mode, false);
+        let (request, response) = (self.modes.request, self.modes.response);
+        let written = match message {
+            Message::RequestHeaders(_) => Ok(()),
+            Message::RequestBody(body) => {
+                let mode = match self.request {
+                    Half::Body(mode) => mode,
+                    _ => Self::mode_let_pass(request),
+                };
+                recorder.request_body(&body.bytes, end(body, mode))
+            }
+            Message::RequestTrailers => recorder.request_body(&[], End::Last),
+            Message::ResponseHeaders(head) => recorder.response_head(head.clone()),
+            Message::ResponseBody(body) => {
+                let mode = match self.response {
+                    Half::Body(mode) => mode,
+                    _ => Self::mode_let_pass(response),
+                };
+                recorder.response_body(&body.bytes, end(body, mode))
+            }
+            Message::ResponseTrailers => recorder.response_body(&[], End::Last),
+        };
+        if let (Err(NoRoom), Some(profile)) = (written, &self.profile) {
+            left_out(&self.shared, &profile.watch, *shadowed, Dropped::Room);
+            self.recorder = None;
+        }
+    }
+
+    /// Has evaluated what was written down, as soon as nothing more is to come.
+    fn submit_when_complete(&mut self) {
+        if self.records(Recorder::is_complete) {
+            self.submit();
+        }
+    }
+
+    /// Has evaluated what was written down.
+    fn submit(&mut self) {
+        let (Some((recorder, shadowed)), Some(profile)) = (self.recorder.take(), &self.profile)
+        else {
+            return;
+        };
+        let (shared, watch) = (Arc::clone(&self.shared), Arc::clone(&profile.watch));
+        OutOfBand::submit(Task { shared, watch, shadowed, recording: recorder.finish() });
+    }
+
+    fn records(&self, what: impl Fn(&Recorder) -> bool) -> bool {
+        self.recorder.as_ref().is_some_and(|(recorder, _)| what(recorder))
+    }
+
+    /// The mode in which a body comes that nobody waits for.
+    const fn mode_let_pass(configured: BodyMode) -> BodyMode {
+        match configured {
+            BodyMode::None => BodyMode::Streamed,
+            mode => mode,
+        }
+    }
+
+    /// The mode to ask for where no verdict waits for a body, but somebody wants to see it, perhaps.
+    fn mode_for_recording(
+        &self,
+        configured: BodyMode,
+        wanted: impl Fn(&Recorder) -> bool,
+    ) -> BodyMode {
+        if self.records(wanted) { Self::mode_let_pass(configured) } else { BodyMode::None }
+    }
+
+    /// The answer to a request's headers that are evaluated out of band only.
+    fn let_headers_pass(&mut self, head: &Head) -> ProcessingResponse {
+        self.request = Half::Done;
+        let remove = head.names_with_prefix(OWN_HEADERS);
+        let mut answer = self.follow(&Decision::Continue, Part::RequestHeaders, remove);
+        answer.mode_override = self.request_override(false).map(Into::into);
+        answer
+    }
+
+    /// The same for what comes behind them.
+    fn let_pass(&mut self, message: &Message) -> ProcessingResponse {
+        let part = part(message);
+        let mut answer = self.follow(&Decision::Continue, part, Vec::new());
+        if part == Part::ResponseHeaders {
+            self.response = Half::Done;
+            answer.mode_override = self.response_override().map(Into::into);
+        }
         answer
     }
 }
@@ -568,24 +747,16 @@ const fn after_body(body: &Body, mode: BodyMode) -> Half {
 }
 
 impl Drop for Session {
-    /// The end of the exchange, however it came: phase 5, metrics, audit.
+    /// The end of the exchange, however it came.
     fn drop(&mut self) {
         self.shared.metrics.streams_open.dec();
-        let Some(mut inspector) = self.inspector.take() else { return };
         // A panic is under way, or was: the engine's state is not to be trusted.
         if std::thread::panicking() {
             return;
         }
-        let outcome = inspector.finish(now());
-        self.shared.metrics.finished(&outcome);
-        if let Some(record) = outcome.audit
-            && !self.shared.audit.write(record)
-        {
-            self.shared.metrics.error(ErrorKind::AuditDropped);
-        }
-        for rule in inspector.matched_rules().filter(|rule| rule.log) {
-            self.shared.metrics.rule_matched(rule.id.0);
-        }
+        self.submit();
+        let Some(mut inspector) = self.inspector.take() else { return };
+        self.shared.conclude(&mut inspector);
         if let Some(profile) = &self.profile {
             profile.keep(inspector);
         }

@@ -1,5 +1,6 @@
 //! What Envoy sends, as plain values. The only file that reads its messages.
 
+use core::time::Duration;
 use std::collections::HashMap;
 
 use envoy_types::pb::{
@@ -13,7 +14,9 @@ use envoy_types::pb::{
     google::protobuf::{Struct, value::Kind},
 };
 use glacis_engine::Endpoint;
-use glacis_inspector::{Header, parse_endpoint};
+use glacis_inspector::{
+    Header, RequestHead, ResponseHead, has_body, has_response_body, parse_endpoint,
+};
 use tonic::Status;
 
 /// The attribute with the profile of a route. What Envoy is given in `request_attributes` are expressions
@@ -60,7 +63,7 @@ pub(crate) enum BodyMode {
 }
 
 /// Headers, as received.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Head {
     headers: Vec<HeaderValue>,
     pub(crate) end_of_stream: bool,
@@ -171,6 +174,39 @@ impl Head {
     /// The headers. Envoy puts values into `raw_value`, as they may be any bytes.
     pub(crate) fn headers(&self) -> Vec<Header<'_>> {
         self.headers.iter().map(header).collect()
+    }
+
+    /// Bytes that it takes, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let of = |header: &HeaderValue| {
+            header.key.len()
+                + header.value.len()
+                + header.raw_value.len()
+                + size_of::<HeaderValue>()
+        };
+        self.headers.iter().map(of).sum()
+    }
+
+    /// Whether the body of a request, which it is the head of, has an end to wait for.
+    pub(crate) fn has_body(&self) -> bool {
+        has_body(&RequestHead {
+            headers: &self.headers(),
+            protocol: self.protocol.as_deref(),
+            end_of_stream: self.end_of_stream,
+            id: "",
+            time: Duration::ZERO,
+            source: None,
+            destination: None,
+            lot: 0,
+        })
+    }
+
+    /// The same of a response.
+    pub(crate) fn has_response_body(&self) -> bool {
+        has_response_body(&ResponseHead {
+            headers: &self.headers(),
+            end_of_stream: self.end_of_stream,
+        })
     }
 
     /// Names of headers that begin with `prefix`, which is in lower case.

@@ -133,7 +133,7 @@ fn problem(status: u16, request_id: &str) -> String {
     out
 }
 
-const fn title(status: u16) -> &'static str {
+pub(crate) const fn title(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",
         401 => "Unauthorized",

@@ -24,6 +24,9 @@ pub struct Reply {
     pub headers: Vec<(&'static str, String)>,
     /// The body. It names the request and nothing of the rules.
     pub body: String,
+    /// The code of gRPC, if the client has made a call of gRPC: the host answers with trailers only, and
+    /// `body` is the message in them.
+    pub grpc_status: Option<u32>,
     /// The rule that refused; `None` when a limit did.
     pub rule: Option<RuleId>,
     /// For the host's own log: letters, digits and underscores, such as `glacis_deny_rule_942100`.
@@ -94,11 +97,13 @@ pub enum Uninspected {
     Late,
     /// Rules took more steps than they may (`SecRuleStepsLimit`): the rest of them did not run.
     RulesCutOff,
+    /// It was to be evaluated after it had been answered, and there was no room for that.
+    NotEvaluated,
 }
 
 impl Uninspected {
     /// Every reason.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::EngineOff,
         Self::NotSampled,
         Self::BodyNotWanted,
@@ -113,6 +118,7 @@ impl Uninspected {
         Self::ResponseEncoded,
         Self::Late,
         Self::RulesCutOff,
+        Self::NotEvaluated,
     ];
 
     /// The reason as it stands in metrics and receipts.
@@ -133,21 +139,27 @@ impl Uninspected {
             Self::ResponseEncoded => "response_encoded",
             Self::Late => "late",
             Self::RulesCutOff => "rules_cut_off",
+            Self::NotEvaluated => "not_evaluated",
         }
     }
 }
 
+/// The verdict on a request that is evaluated after it has been answered.
+pub const OBSERVED: &str = "observed";
+
 /// The proof that a request was looked at, for whoever comes after the host in the chain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Receipt<'a> {
-    /// `pending` while a request's body is awaited; then `allow`, `deny`, `redirect` or `drop`.
+    /// `pending` while a request's body is awaited; then `allow`, `deny`, `redirect` or `drop`; or
+    /// [`OBSERVED`].
     pub verdict: &'static str,
     /// Whether rules may block.
     pub mode: Mode,
     /// The phase that refused.
     pub phase: Option<Phase>,
     /// What rules have seen of the request: `none`, `headers`, `body`, or `partial` for the beginning
-    /// of a body. A request without a body that was looked at is `headers`.
+    /// of a body; `later` for what is evaluated after the answer. A request without a body that was looked at is
+    /// `headers`.
     pub inspected: &'static str,
     /// Why something was left out, if it was.
     pub uninspected: Option<Uninspected>,
@@ -163,9 +175,26 @@ pub struct Receipt<'a> {
     pub request_id: &'a str,
 }
 
-impl Receipt<'_> {
+impl<'a> Receipt<'a> {
     /// Rules named in a receipt: it travels with each request.
     pub const RULES_MAX: usize = 32;
+
+    /// The receipt of a request that is evaluated after it has been answered.
+    #[must_use]
+    pub fn observed(profile: &'a str, ruleset: &'a str, request_id: &'a str) -> Self {
+        Self {
+            verdict: OBSERVED,
+            mode: Mode::DetectionOnly,
+            phase: None,
+            inspected: "later",
+            uninspected: None,
+            scores: Scores::default(),
+            rules: Vec::new(),
+            profile,
+            ruleset,
+            request_id,
+        }
+    }
 }
 
 /// What is left of an exchange when it is over.

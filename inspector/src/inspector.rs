@@ -12,11 +12,12 @@ use crate::{
     audit::{self, AuditFormat},
     block_page::{BlockPage, prefers_html},
     client::client_of,
-    decision::{Decision, Mode, Outcome, Receipt, Reply, Uninspected},
+    decision::{Decision, Mode, OBSERVED, Outcome, Receipt, Reply, Uninspected},
+    grpc,
     redact::Redaction,
     request::{
         Header, RequestHead, ResponseHead, content_length, find, is_chunked, is_event_stream,
-        is_grpc, is_tunnel, is_websocket,
+        is_grpc, is_grpc_call, is_tunnel, is_websocket,
     },
     sample::Sample,
 };
@@ -62,6 +63,9 @@ pub struct Settings {
     pub lookup: Option<Arc<dyn Lookup>>,
     /// Where persistent collections are kept; without it they end with their exchange.
     pub collections: Option<Arc<dyn CollectionStore>>,
+    /// Whether the exchange has been answered by others, whatever comes of it here: the verdict of receipts
+    /// and records is then [`OBSERVED`](crate::OBSERVED).
+    pub out_of_band: bool,
 }
 
 /// What becomes of a request of whose body the host brings only the beginning.
@@ -122,6 +126,8 @@ struct Request {
     status: u16,
     /// Whether the client prefers HTML.
     wants_html: bool,
+    /// Whether it is a call of gRPC.
+    is_grpc: bool,
 }
 
 /// An address that is not known.
@@ -176,6 +182,7 @@ impl Inspector {
                 time: Duration::ZERO,
                 status: 0,
                 wants_html: false,
+                is_grpc: false,
             },
             body_seen: false,
             cut: None,
@@ -237,6 +244,7 @@ impl Inspector {
         self.request.time = head.time;
         self.request.status = 0;
         self.request.wants_html = find(head.headers, b"accept").is_some_and(prefers_html);
+        self.request.is_grpc = is_grpc_call(head.headers);
         self.transaction.start(&Start {
             unique_id: head.id,
             time: head.time,
@@ -369,12 +377,23 @@ impl Inspector {
     }
 
     /// The refusal, by the engine or for a truncated body.
-    fn refused(&self) -> Option<Refusal> {
+    #[must_use]
+    pub fn refused(&self) -> Option<Refusal> {
         self.transaction.verdict().refusal().copied().or(self.cut)
     }
 
+    /// Whether there is a verdict on the request.
+    #[must_use]
+    pub fn is_decided(&self) -> bool {
+        self.request_evaluated || self.stage == Stage::Refused
+    }
+
     fn verdict_name(&self) -> &'static str {
-        if self.cut.is_some() { "deny" } else { self.transaction.verdict().name() }
+        match () {
+            () if self.settings.out_of_band => OBSERVED,
+            () if self.cut.is_some() => "deny",
+            () => self.transaction.verdict().name(),
+        }
     }
 
     fn evaluate_request(&mut self) -> Decision {
@@ -467,7 +486,18 @@ impl Inspector {
             _ => refusal.status,
         };
         self.request.status = status;
+        let details = match refusal.rule {
+            Some(rule) => format!("glacis_{action}_rule_{rule}"),
+            None => format!("glacis_{action}_limit"),
+        };
+        let rule = refusal.rule;
         let mut headers = vec![("cache-control", "no-store".to_owned())];
+        if self.request.is_grpc {
+            let grpc_status = Some(grpc::code(status));
+            let body = grpc::message(status, &self.request.id);
+            let reply = Reply { status, action, headers, body, grpc_status, rule, details };
+            return Some(Decision::Reply(Box::new(reply)));
+        }
         headers.extend(location.map(|location| ("location", location)));
         headers.extend((status == 503).then(|| ("retry-after", "1".to_owned())));
         let page = &self.settings.block_page;
@@ -475,13 +505,9 @@ impl Inspector {
         // Caches must not store it at all; those that do all the same must not mix the two.
         headers.push(("vary", "accept".to_owned()));
         headers.push(("content-type", body.content_type));
-        let body = body.text;
-        let details = match refusal.rule {
-            Some(rule) => format!("glacis_{action}_rule_{rule}"),
-            None => format!("glacis_{action}_limit"),
-        };
-        let rule = refusal.rule;
-        Some(Decision::Reply(Box::new(Reply { status, action, headers, body, rule, details })))
+        let (body, grpc_status) = (body.text, None);
+        let reply = Reply { status, action, headers, body, grpc_status, rule, details };
+        Some(Decision::Reply(Box::new(reply)))
     }
 
     /// Whether rules may block this exchange.
@@ -510,11 +536,10 @@ impl Inspector {
     /// The receipt as of now.
     #[must_use]
     pub fn receipt(&self) -> Receipt<'_> {
-        let decided = self.request_evaluated || self.stage == Stage::Refused;
         let rules = self.transaction.matched_rules().filter(|rule| rule.log);
         let rules: Vec<RuleId> = rules.map(|rule| rule.id).take(Receipt::RULES_MAX).collect();
         Receipt {
-            verdict: if decided { self.verdict_name() } else { "pending" },
+            verdict: if self.is_decided() { self.verdict_name() } else { "pending" },
             mode: self.mode(),
             phase: self.refused().map(|refusal| refusal.phase),
             inspected: self.inspected(),

@@ -92,6 +92,11 @@ pub(crate) fn is_grpc(headers: &[Header<'_>]) -> bool {
     start.eq_ignore_ascii_case(GRPC) && matches!(rest.first(), None | Some(b'+' | b'-'))
 }
 
+/// Whether the request is a call of gRPC itself, not of gRPC-Web, whose clients read an answer of HTTP.
+pub(crate) fn is_grpc_call(headers: &[Header<'_>]) -> bool {
+    is_grpc(headers) && !media_type(headers).contains(&b'-')
+}
+
 /// Whether the body is a stream of server-sent events, which has no end to wait for.
 pub(crate) fn is_event_stream(headers: &[Header<'_>]) -> bool {
     media_type(headers).eq_ignore_ascii_case(b"text/event-stream")
@@ -120,6 +125,20 @@ pub(crate) fn is_websocket(head: &RequestHead<'_>) -> bool {
         && has_token(headers, b"upgrade", b"websocket")
         && has_token(headers, b"connection", b"upgrade")
         && (multiplexed || find(headers, b"sec-websocket-key").is_some())
+}
+
+/// Whether what follows the headers of a request is a body with an end: not frames of a WebSocket, a tunnel or
+/// messages of gRPC.
+#[must_use]
+pub fn has_body(head: &RequestHead<'_>) -> bool {
+    !head.end_of_stream && !is_websocket(head) && !is_tunnel(head.headers) && !is_grpc(head.headers)
+}
+
+/// The same of a response: nothing that goes on as long as somebody listens.
+#[must_use]
+pub fn has_response_body(head: &ResponseHead<'_>) -> bool {
+    let switched = find(head.headers, b":status") == Some(b"101");
+    !head.end_of_stream && !switched && !is_event_stream(head.headers) && !is_grpc(head.headers)
 }
 
 /// Whether the request opens a tunnel: it has no content (RFC 9110, 9.3.6), and what follows are bytes
@@ -185,15 +204,18 @@ mod tests {
 
     #[test]
     fn grpc_media_types() {
-        for (value, expected) in [
-            ("application/grpc", true),
-            ("application/grpc+proto", true),
-            ("Application/gRPC-web; a=b", true),
-            ("application/grpcx", false),
-            ("application/json", false),
-            ("", false),
+        for (value, expected, is_call) in [
+            ("application/grpc", true, true),
+            ("application/grpc+proto", true, true),
+            ("Application/gRPC-web; a=b", true, false),
+            ("application/grpc-web-text+proto", true, false),
+            ("application/grpcx", false, false),
+            ("application/json", false, false),
+            ("", false, false),
         ] {
-            assert_eq!(is_grpc(&headers(&[("Content-Type", value)])), expected, "{value}");
+            let pairs = [("Content-Type", value)];
+            let headers = headers(&pairs);
+            assert_eq!((is_grpc(&headers), is_grpc_call(&headers)), (expected, is_call), "{value}");
         }
     }
 

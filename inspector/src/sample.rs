@@ -21,7 +21,8 @@ impl Sample {
     }
 
     /// Whether a request that has drawn `lot`, a number from 0 to 99, is in it.
-    pub(crate) const fn has(self, lot: u8) -> bool {
+    #[must_use]
+    pub const fn has(self, lot: u8) -> bool {
         lot < self.percent
     }
 }

@@ -12,6 +12,7 @@ pub mod config;
 mod drain;
 mod listener;
 pub mod overload;
+mod priority;
 mod readiness;
 pub mod reload;
 mod server;
@@ -19,5 +20,6 @@ pub mod telemetry;
 
 pub use drain::{ended_by_signal, exit_at_second_signal};
 pub use listener::BindError;
+pub use priority::give_way;
 pub use readiness::Readiness;
 pub use server::{ServeError, Server};

@@ -9,6 +9,8 @@ use std::{
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::priority::give_way;
+
 /// What can be read anew.
 pub trait Reload: Send + 'static {
     /// A number that stands for the content when it was last read, whether or not it was good.
@@ -49,14 +51,9 @@ fn wake(sender: &SyncSender<()>) -> bool {
     !matches!(sender.try_send(()), Err(std::sync::mpsc::TrySendError::Disconnected(())))
 }
 
-/// How much this thread gives way to those that serve, as `nice` counts.
-const NICENESS: i32 = 10;
-
 fn look_after(mut target: impl Reload, interval: Option<Duration>, hangups: &Receiver<()>) {
-    // On Linux the priority is that of the thread. Without it reading anew takes from those that serve.
-    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
-        tracing::debug!(%error, "reading anew has the priority of serving");
-    }
+    // Reading anew must not take from those that serve.
+    give_way();
     let mut last = target.as_read();
     loop {
         let woken = match interval {

@@ -8,6 +8,7 @@ pub mod crs;
 pub mod envoy;
 pub mod ext_proc;
 pub mod failure;
+pub mod grpc;
 pub mod http;
 pub mod http2;
 pub mod log;

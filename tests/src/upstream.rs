@@ -1,7 +1,7 @@
 //! The sample upstream: what stands behind the WAF, in tests and in `up`.
 //!
 //! It tells back what has reached it, so that a test can say whether a request was changed on its
-//! way. HTTP/1.1 and HTTP/2 without TLS. The prefix `/open`, which is another route in Envoy, is
+//! way. HTTP/1.1 and HTTP/2 without TLS, and gRPC (see [`grpc`]). The prefix `/open`, which is another route in Envoy, is
 //! taken off.
 
 use std::convert::Infallible;
@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, UPGRADE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
+use http_body_util::{BodyExt, Full, Limited, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -22,9 +22,10 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
 
 use crate::failure::{Outcome, doing};
-use crate::websocket;
+use crate::{grpc, websocket};
 
 /// The longest body that is read, in bytes.
 const BODY_BYTES_MAX: usize = 32 << 20;
@@ -39,7 +40,7 @@ const SLOW: Duration = Duration::from_secs(2);
 const PAGE: &str = "<!doctype html>\n<html lang=\"en\">\n<title>Sample shop</title>\n\
                     <h1>Sample shop</h1>\n<p>You have reached the upstream.</p>\n</html>\n";
 
-type Body = UnsyncBoxBody<Bytes, Infallible>;
+type Body = UnsyncBoxBody<Bytes, Status>;
 
 /// An upstream in threads of this process, until the process ends.
 ///
@@ -83,6 +84,9 @@ async fn connection(stream: TcpStream) {
 }
 
 async fn answer(request: Request<Incoming>) -> Response<Body> {
+    if grpc::is_call(request.headers()) {
+        return grpc::answer(request).await.map(BodyExt::boxed_unsync);
+    }
     let path = request.uri().path();
     let path = path.strip_prefix("/open").filter(|rest| rest.starts_with('/')).unwrap_or(path);
     match path.to_owned().as_str() {
@@ -115,7 +119,7 @@ fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>)
 }
 
 fn full(bytes: Bytes) -> Body {
-    Full::new(bytes).boxed_unsync()
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
 async fn read(body: Incoming) -> Option<Bytes> {

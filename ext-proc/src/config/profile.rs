@@ -6,8 +6,8 @@ use glacis_engine::RuleEngine;
 use serde::{Deserialize, Deserializer};
 
 use super::{
-    Block, BodyOverflow, Config, ExclusionConfig, ExpiredExclusions, LimitsChange, OversizedBody,
-    Response, resolve_rules,
+    Block, BodyOverflow, Config, Evaluation, ExclusionConfig, ExpiredExclusions, LimitsChange,
+    OversizedBody, Response, ShadowConfig, resolve_rules,
 };
 
 /// Whether rules run, and may block.
@@ -81,6 +81,9 @@ macro_rules! keys {
 keys!(
     mode: Option<Mode>,
     sample_percent: u8,
+    evaluation: Evaluation,
+    out_of_band_profile: Option<String>,
+    shadow: Option<ShadowConfig>,
     base: bool,
     setup: String,
     crs: Option<PathBuf>,
@@ -101,6 +104,21 @@ keys!(
 );
 
 impl ProfileConfig {
+    /// What the top of the file says of this profile as another's second it does not say of itself.
+    pub(super) fn leave_out_itself(&self, config: &mut Config) {
+        let itself = config.profile.as_str();
+        if self.out_of_band_profile == Given::Not
+            && config.out_of_band_profile.as_deref() == Some(itself)
+        {
+            config.out_of_band_profile = None;
+        }
+        if self.shadow == Given::Not
+            && config.shadow.as_ref().is_some_and(|shadow| shadow.profile == itself)
+        {
+            config.shadow = None;
+        }
+    }
+
     /// Makes paths relative to `folder`.
     pub(super) fn resolve(&mut self, folder: &Path) {
         if let Given::As(rules) = &mut self.rules {

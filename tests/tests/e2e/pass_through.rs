@@ -143,6 +143,22 @@ fn a_web_socket_talks() {
 
 const UNINSPECTED: &str = r#"glacis_uninspected_total{reason="websocket"}"#;
 
+/// Over HTTP/2 as well (extended CONNECT), and its headers are inspected as any.
+#[test]
+fn a_web_socket_talks_over_http_2() {
+    // The sample upstream speaks HTTP/1.1, which has a key.
+    let key = ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+    let talk =
+        |path, texts: &[&str]| http2::web_socket(client(), shared().proxy(), path, &[key], texts);
+    let before = metric(UNINSPECTED);
+    let heard = talk("/ws", &["hello", "and again"]).unwrap();
+    assert_eq!(heard, ["hello", "and again"].map(|text| websocket::server_frame(text.as_bytes())));
+    let counted = || metric(UNINSPECTED) >= before + 1.0;
+    eventually("the WebSocket is counted", Duration::from_secs(5), counted);
+    let refused = talk("/ws?q=%3Cscript%3Ealert(1)%3C/script%3E", &[]).unwrap_err();
+    assert_eq!(refused.to_string(), "the answer is 403 Forbidden");
+}
+
 /// Each event arrives before the next is sent: nothing on the way holds the response back.
 #[test]
 fn events_arrive_one_by_one() {

