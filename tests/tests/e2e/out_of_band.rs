@@ -152,9 +152,13 @@ fn a_shadow_says_what_would_change() {
         let labels = format!(r#"{{profile="default",shadow="next",result="{result}"}}"#);
         counted(ext_proc, &format!("glacis_shadow_requests_total{labels}"), count);
     }
-    let log = stack.folder.read(ext_proc::LOG);
-    let line = log.lines().find(|line| line.contains("the shadow decides otherwise"));
-    let line: Value = serde_json::from_str(line.unwrap()).unwrap();
+    let mut line = Value::Null;
+    eventually("a line of the log", Duration::from_secs(5), || {
+        let log = stack.folder.read(ext_proc::LOG);
+        let told = log.lines().find(|line| line.contains("the shadow decides otherwise"));
+        line = told.map(|line| serde_json::from_str(line).unwrap()).unwrap_or_default();
+        line != Value::Null
+    });
     assert_eq!(line["current_verdict"], "pass", "{line}");
     assert_eq!(line["shadow_verdict"], "refuse with 403 by rule 949110", "{line}");
     assert!(line["only_shadow"].as_str().unwrap().contains("932"), "{line}");
