@@ -53,6 +53,16 @@ pub fn ext_proc() -> Outcome<PathBuf> {
     place("GLACIS_EXT_PROC", &usual, "cargo build --workspace --bins")
 }
 
+/// The binary of the external processor that looks at nothing (`GLACIS_EMPTY_EXT_PROC`).
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn empty_ext_proc() -> Outcome<PathBuf> {
+    let usual = binaries_folder().join("empty-ext-proc");
+    place("GLACIS_EMPTY_EXT_PROC", &usual, "cargo build --workspace --bins")
+}
+
 /// The binary of the command `glacis` (`GLACIS_CLI`).
 ///
 /// # Errors

@@ -4,6 +4,7 @@
 
 mod callgrind;
 mod counts;
+mod decisions;
 mod engine;
 mod hostile;
 mod load;
@@ -22,12 +23,13 @@ use engine::{Built, Engine};
 use prepare::Set;
 use report::Report;
 
-/// `cargo xtask bench …`: `engine`, `counts`, `load`, `hostile`, `micro`, or a file of requests.
+/// `cargo xtask bench …`: `engine`, `counts`, `decisions`, `load`, `hostile`, `micro`, or a file of requests.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     let Some((word, rest)) = arguments.split_first() else { return ftw::bench(arguments) };
     match word.as_str() {
         "engine" => run(&Options::parse(rest)?),
         "counts" => counts::command(rest),
+        "decisions" => decisions::command(rest),
         "hostile" => hostile::command(rest),
         "load" => load::command(rest),
         "micro" => micro::command(rest),

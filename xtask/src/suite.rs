@@ -106,6 +106,7 @@ pub(crate) fn settings(
     let binaries = [
         ("GLACIS_EXT_PROC", "glacis-ext-proc"),
         ("GLACIS_CLI", "glacis"),
+        ("GLACIS_EMPTY_EXT_PROC", "empty-ext-proc"),
         ("GLACIS_SAMPLE_UPSTREAM", "sample-upstream"),
     ];
     settings.extend(

@@ -14,6 +14,7 @@
 mod attacks;
 mod bypasses;
 mod configs;
+mod decisions;
 mod failure;
 mod full_duplex;
 mod grpc;

@@ -1,0 +1,43 @@
+//! `cargo xtask bench decisions`: what asking ext-proc adds to a request, beside an external processor that looks at
+//! nothing. `bench/decisions.md` says what is measured and how.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::cargo::{self, find_on_path};
+use crate::failure::Outcome;
+use crate::{fetch, suite};
+
+/// The tool that asks ext-proc without Envoy.
+const GHZ: &str = "github.com/bojand/ghz/cmd/ghz@v0.93.0";
+
+/// `bench decisions [--short] [--long]`: `--short` takes seconds and proves that it works; `--long` adds decisions
+/// per second by ghz, and memory under 400 connections.
+pub(super) fn command(arguments: &[String]) -> Outcome<()> {
+    let (flags, _) = crate::flags(arguments, &["--short", "--long"])?;
+    let fetched = fetch::ensure()?;
+    let packages = ["glacis-ext-proc", "glacis-tests", "glacis-bench-empty-ext-proc"];
+    let packages = packages.iter().flat_map(|package| ["-p", package]);
+    let build: Vec<&str> = ["--release", "--bins"].into_iter().chain(packages).collect();
+    let artifacts = cargo::build(&build)?;
+    let Some(program) = artifacts.binaries.get("decisions") else {
+        return Err(crate::failure::Failure::new("the workspace has no binary named `decisions`"));
+    };
+    let mut run = Command::new(program);
+    run.args(&flags).envs(suite::settings(&fetched, None, &artifacts));
+    if flags.contains(&"--long") {
+        run.env("GLACIS_GHZ", ghz()?);
+    }
+    cargo::run(&mut run)
+}
+
+/// The pinned ghz, built when it is not there.
+fn ghz() -> Outcome<PathBuf> {
+    let folder = super::folder().join("ghz");
+    let program = folder.join("ghz");
+    if !program.exists() {
+        let go = find_on_path("go").unwrap_or_else(|| PathBuf::from("go"));
+        cargo::run(Command::new(go).args(["install", GHZ]).env("GOBIN", &folder))?;
+    }
+    Ok(program)
+}
