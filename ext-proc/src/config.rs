@@ -1,6 +1,7 @@
 //! The configuration file of `glacis-ext-proc`. The file `glacis-ext-proc.yaml` beside this crate
 //! documents every key with its default.
 
+mod canary;
 mod exclusion;
 mod limits;
 mod out_of_band;
@@ -18,6 +19,7 @@ use glacis_inspector::{
 use glacis_service::config::{Admin, ConfigError, Drain, Listen, load};
 use serde::Deserialize;
 
+pub use canary::EnvoyCanary;
 pub use exclusion::{ExclusionConfig, Expiry};
 pub use limits::{LimitsChange, LimitsConfig};
 pub use out_of_band::{Evaluation, ShadowConfig};
@@ -61,6 +63,7 @@ pub struct Config {
     pub unknown_profile: UnknownProfile,
     pub reload_seconds: Seconds,
     pub canary_seconds: Seconds,
+    pub canary_envoy: Option<EnvoyCanary>,
     pub audit: Audit,
     pub collections_max: usize,
     pub max_streams: usize,
@@ -114,6 +117,7 @@ impl Default for Config {
             unknown_profile: UnknownProfile::Default,
             reload_seconds: Seconds(5),
             canary_seconds: Seconds(10),
+            canary_envoy: None,
             audit: Audit::default(),
             collections_max: 10_000,
             max_streams: 4_096,
@@ -414,6 +418,18 @@ impl Config {
             "listen",
             "nothing to listen on: write an address in listen.tcp or a path in listen.unix.path",
         )?;
+        if let Some(canary) = &self.canary_envoy {
+            ensure(
+                canary.is_allowed(),
+                "canary_envoy.address",
+                "it is not of this machine: name it in allowed_addresses too if it is meant",
+            )?;
+            ensure(
+                canary.is_well_formed(),
+                "canary_envoy",
+                "write a host name in `host`, and a path with a query in `uri`, without blanks",
+            )?;
+        }
         ensure(
             self.max_streams > 0,
             "max_streams",
@@ -522,6 +538,7 @@ impl Config {
             log_level,
             reload_seconds,
             canary_seconds,
+            canary_envoy,
             collections_max,
             max_streams,
             max_message_bytes,
@@ -633,6 +650,15 @@ mod tests {
                 "profiles.api.shadow.profile",
             ),
             ("directives: a\nout_of_band_threads: 0\n", "out_of_band_threads"),
+            ("directives: a\ncanary_envoy: {address: 192.0.2.1:80}\n", "canary_envoy.address"),
+            (
+                "directives: a\ncanary_envoy: {address: 127.0.0.1:80, host: \"a b\"}\n",
+                "canary_envoy",
+            ),
+            (
+                "directives: a\ncanary_envoy: {address: 127.0.0.1:80, uri: \"/a b\"}\n",
+                "canary_envoy",
+            ),
         ] {
             let found = parse::<Config>(text).unwrap().check();
             assert_eq!(found.unwrap_err().0, key, "{text}");

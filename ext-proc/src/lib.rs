@@ -16,6 +16,7 @@ mod audit;
 mod canary;
 pub mod config;
 mod duplex;
+mod envoy_canary;
 mod evaluators;
 mod metrics;
 mod out_of_band;

@@ -11,8 +11,8 @@ use prometheus_client::{
 };
 
 use crate::{
-    alarm::Alarm, out_of_band::OutOfBandMetrics, ruleset::Rulesets, session::now,
-    shadow::ShadowMetrics,
+    alarm::Alarm, envoy_canary::EnvoyCanaryMetrics, out_of_band::OutOfBandMetrics,
+    ruleset::Rulesets, session::now, shadow::ShadowMetrics,
 };
 
 /// Rules that have a counter of their own; matches of others count as `other`, so that a ruleset of
@@ -43,6 +43,7 @@ pub struct Metrics {
     limits: Family<LimitLabel, Counter>,
     pub(crate) out_of_band: OutOfBandMetrics,
     pub(crate) shadow: ShadowMetrics,
+    pub(crate) canary_envoy: EnvoyCanaryMetrics,
 }
 
 macro_rules! label {
@@ -150,6 +151,7 @@ impl Metrics {
             limits: Family::default(),
             out_of_band: OutOfBandMetrics::default(),
             shadow: ShadowMetrics::default(),
+            canary_envoy: EnvoyCanaryMetrics::default(),
         };
         for verdict in VERDICTS {
             drop(metrics.requests.get_or_create(&VerdictLabel { verdict }));
@@ -191,6 +193,7 @@ impl Metrics {
         metrics.register_load(registry);
         metrics.out_of_band.register(registry);
         metrics.shadow.register(registry);
+        metrics.canary_envoy.register(registry);
         metrics
     }
 

@@ -26,6 +26,7 @@ use crate::{
     audit::AuditWriter,
     canary,
     config::Config,
+    envoy_canary,
     metrics::{ErrorKind, Metrics},
     reload::Reloader,
     ruleset::{Host, Rulesets},
@@ -70,7 +71,9 @@ impl Processor {
     /// Looks after the service while it runs, and holds readiness back when something is wrong. To be
     /// called within a runtime.
     pub fn look_after(&self, config: &Config, readiness: &Readiness) {
-        canary::start(&self.shared, readiness, config.canary_seconds.duration());
+        let interval = config.canary_seconds.duration();
+        canary::start(&self.shared, readiness, interval);
+        envoy_canary::start(&self.shared, readiness, config.canary_envoy.as_ref(), interval);
         let (strained, told) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
         overload::watch(
             config.overload.into(),
