@@ -96,6 +96,16 @@ async fn headers_alone() {
             &[(Sent::get("/", &[]).protocol("HTTP/2"), "request_headers allow/headers rules=10")],
         ),
         Case {
+            rules: "SecRule REQUEST_PROTOCOL \"@streq HTTP/3\" \"id:12,phase:1,pass,log\"",
+            ..case(
+                "HTTP/3 by attribute",
+                &[(
+                    Sent::get("/", &[]).protocol("HTTP/3"),
+                    "request_headers allow/headers rules=12",
+                )],
+            )
+        },
+        Case {
             config: "trusted_hops: 1\n",
             ..case(
                 "client by hop",

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use glacis_tests::ext_proc::AUDIT;
 use glacis_tests::http::Request;
+use glacis_tests::http2;
 use serde_json::Value;
 
 use crate::support::{client, eventually, metric, shared};
@@ -64,5 +65,20 @@ fn the_audit_log_names_rules_and_no_secrets() {
     assert!(rules.iter().any(|rule| rule["id"] == 949_110), "{line}");
     for secret in ["hunter2", "t0p-secret"] {
         assert!(!line.contains(secret), "{secret} in {line}");
+    }
+}
+
+/// What rules see of the request line is what was sent, in each version.
+#[test]
+fn the_protocol_and_the_raw_uri_are_those_of_the_request() {
+    let target = "/echo/%2E/a//b;c=1?q=%3Cscript%3Ealert(1)%3C/script%3E";
+    let request = Request::get(target).browser();
+    let clients = [client(), client()];
+    assert_eq!(shared().send(clients[0], &request).unwrap().status, 403);
+    assert_eq!(http2::send(clients[1], shared().proxy(), &request).unwrap().status, 403);
+    for (from, protocol) in clients.into_iter().zip(["HTTP/1.1", "HTTP/2"]) {
+        let (line, record) = audit_record(from);
+        assert_eq!(record["uri"], target, "{line}");
+        assert_eq!(record["request"]["protocol"], protocol, "{line}");
     }
 }
