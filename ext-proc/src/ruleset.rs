@@ -163,7 +163,10 @@ impl Rulesets {
         self.profiles.iter().map(|(name, profile)| Loaded {
             profile: name,
             program: &profile.program,
-            rule_engine: profile.rule_engine(),
+            rule_engine: match profile.is_out_of_band() {
+                true => RuleEngine::DetectionOnly,
+                false => profile.rule_engine(),
+            },
         })
     }
 

@@ -33,6 +33,7 @@ use crate::{
     recording::{NoRoom, Recorder},
     reply::{self, ModeOverride, Part},
     ruleset::Rulesets,
+    shadow::Shadow,
     wire::{Body, BodyMode, Head, Incoming, Message, Modes},
 };
 
@@ -612,8 +613,8 @@ impl Session {
         (time, lot): (Duration, u8),
     ) {
         let watch = &profile.watch;
-        let drawn = self::lot();
-        let shadowed = watch.shadow.as_ref().is_some_and(|shadow| shadow.sample.has(drawn));
+        let drawn = |shadow: &Shadow| shadow.sample.has(self::lot());
+        let shadowed = watch.shadow.as_ref().is_some_and(drawn);
         let Some(wanted) = watch.wanted(lot, shadowed) else { return };
         let share = self.shared.out_of_band.share();
         match Recorder::begin(head.clone(), (id.to_owned(), time, lot), wanted, share) {

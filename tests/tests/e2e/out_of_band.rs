@@ -162,13 +162,19 @@ fn a_shadow_says_what_would_change() {
     assert_eq!(line["current_verdict"], "pass", "{line}");
     assert_eq!(line["shadow_verdict"], "refuse with 403 by rule 949110", "{line}");
     assert!(line["only_shadow"].as_str().unwrap().contains("932"), "{line}");
+    let of_shadow = |record: &&Value| record["profile"] == "next" && record["action"] == "observed";
+    eventually("the shadow's record", Duration::from_secs(5), || {
+        stack.audit_log().iter().filter(of_shadow).count() == 1
+    });
     changed_over(stack, ext_proc, &level_2());
 }
 
 fn changed_over(stack: &Stack, ext_proc: &ExtProc, request: &Request) {
     ext_proc.set_keys("paranoia: 2\n").unwrap();
     ext_proc.hang_up().unwrap();
-    eventually("the new level is in use", Duration::from_secs(20), || {
-        stack.send(client(), request).unwrap().status == 403
+    // Rules are compiled on a thread that gives way: on a busy machine it takes its time.
+    eventually("the new level is in use", Duration::from_secs(60), || {
+        ext_proc.metrics().unwrap()[r#"glacis_reloads_total{result="success"}"#] > 0.0
     });
+    assert_eq!(stack.send(client(), request).unwrap().status, 403);
 }
