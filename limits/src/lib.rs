@@ -1,4 +1,4 @@
-//! Limits: token buckets, address sets, and the header fields that tell a client about them.
+//! Limits: token buckets and GCRA, address sets, paths in one form, and the header fields that tell a client about them.
 //!
 //! Everything here is arithmetic or a lookup. There is no I/O, no clock, no environment and no
 //! logging: time is a parameter (nanoseconds since an epoch the caller picks), state is a value the
@@ -20,7 +20,10 @@
 //! ```
 
 pub mod cidr;
+pub mod gcra;
 pub mod keyed_hash;
+pub mod meter;
+pub mod path;
 pub mod rate_headers;
 pub mod token_bucket;
 

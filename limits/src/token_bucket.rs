@@ -19,6 +19,7 @@
 //! This is not the place for a sliding-window or a concurrency limit: a bucket knows no single
 //! request, only how much is owed.
 
+use crate::meter::Meter;
 use std::fmt;
 
 /// How far the clock may go back before the bucket believes that it was set: 10 s.
@@ -238,6 +239,41 @@ impl BucketState {
             from => saturated(scaled.div_ceil(u128::from(from))),
         };
         Self { debt_units, ..self }
+    }
+}
+
+impl Meter for TokenBucket {
+    type State = BucketState;
+
+    const FULL: BucketState = BucketState::FULL;
+    const STATE_BYTES: usize = BucketState::BYTES;
+
+    fn settled(&self, state: BucketState, now_ns: u64) -> BucketState {
+        self.settle(state, now_ns)
+    }
+
+    fn debt(&self, state: BucketState, _now_ns: u64) -> u64 {
+        state.debt_units
+    }
+
+    fn take(&self, state: BucketState, now_ns: u64, cost: u32) -> (BucketState, Decision) {
+        Self::take(self, state, now_ns, cost)
+    }
+
+    fn units_per_token(&self) -> u64 {
+        self.units_per_token
+    }
+
+    fn rescaled(&self, state: BucketState, from: u64, _now_ns: u64) -> BucketState {
+        state.rescaled(from, self.units_per_token)
+    }
+
+    fn write(state: BucketState, out: &mut Vec<u8>) {
+        out.extend_from_slice(&state.to_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<BucketState> {
+        BucketState::from_bytes(bytes)
     }
 }
 

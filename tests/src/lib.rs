@@ -10,6 +10,7 @@ pub mod envoy;
 pub mod ext_proc;
 pub mod failure;
 pub mod grpc;
+pub mod filter;
 pub mod http;
 pub mod http2;
 pub mod log;

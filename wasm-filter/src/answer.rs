@@ -4,9 +4,8 @@
 //! can find the request in the logs, and nothing about how the decision came about.
 
 use crate::config::{FailureMode, RateLimit};
-use crate::policy::Verdict;
+use crate::policy::{Judgement, Standing, Verdict};
 use glacis_limits::rate_headers::{rate_limit, rate_limit_policy, retry_after};
-use glacis_limits::token_bucket::Decision;
 
 /// The longest request id that is repeated, in bytes. Envoy's own are 36 long.
 const REQUEST_ID_BYTES_MAX: usize = 64;
@@ -27,19 +26,19 @@ impl Answer {
     ///
     /// The request id is asked for only if there is an answer: most requests have none.
     pub(crate) fn new(
-        verdict: &Verdict,
-        limit: Option<&RateLimit>,
+        judgement: &Judgement,
+        limits: &[RateLimit],
         request_id: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Option<Self> {
-        let (status, title, detail, mut fields) = match verdict {
+        let (status, title, detail, mut fields) = match judgement.verdict {
             Verdict::DeniedByList => {
                 (403, "Forbidden", "Requests from this address are not accepted.", Vec::new())
             }
-            Verdict::Limited(decision) => (
+            Verdict::Limited(limit) => (
                 429,
                 "Too Many Requests",
-                "This address has sent too many requests. Try again later.",
-                limited_fields(decision, limit),
+                "There were too many requests like this. Try again later.",
+                limited_fields(judgement, limit, limits),
             ),
             Verdict::Undecided(_, FailureMode::Closed) => (
                 503,
@@ -49,7 +48,7 @@ impl Answer {
             ),
             Verdict::Undecided(_, FailureMode::Open)
             | Verdict::AllowedByList
-            | Verdict::Passed(_)
+            | Verdict::Passed
             | Verdict::ShadowLimited(_) => return None,
         };
         fields.push(("content-type", "application/problem+json".to_owned()));
@@ -59,28 +58,40 @@ impl Answer {
     }
 }
 
-/// The fields that an answer of the upstream gets, if the operator wants them there.
-pub(crate) fn fields_on_allowed(verdict: &Verdict, limit: Option<&RateLimit>) -> Vec<Field> {
-    match (verdict, limit) {
-        (Verdict::Passed(Some(decision)), Some(limit)) if limit.headers_on_allowed => {
-            limit_fields(decision, limit)
-        }
-        _ => Vec::new(),
-    }
+/// The fields that an answer of the upstream gets, if the operator wants them there: one item for
+/// each such limit.
+pub(crate) fn fields_on_allowed(judgement: &Judgement, limits: &[RateLimit]) -> Vec<Field> {
+    let told = judgement.standings.iter().filter(|standing| {
+        let limit = limits.get(standing.limit);
+        limit.is_some_and(|limit| limit.headers_on_allowed && !limit.shadow)
+    });
+    limit_fields(told, limits)
 }
 
-fn limited_fields(decision: &Decision, limit: Option<&RateLimit>) -> Vec<Field> {
-    let mut fields = limit.map_or_else(Vec::new, |limit| limit_fields(decision, limit));
-    fields.push(("retry-after", retry_after(decision.retry_after_ns)));
+fn limited_fields(judgement: &Judgement, refused: usize, limits: &[RateLimit]) -> Vec<Field> {
+    let of_refusal = judgement.standings.iter().filter(|standing| standing.limit == refused);
+    let wait_ns = of_refusal.clone().map(|standing| standing.decision.retry_after_ns).max();
+    let mut fields = limit_fields(of_refusal, limits);
+    fields.push(("retry-after", retry_after(wait_ns.unwrap_or(0))));
     fields
 }
 
-fn limit_fields(decision: &Decision, limit: &RateLimit) -> Vec<Field> {
-    let remaining = u64::from(decision.remaining);
-    vec![
-        ("ratelimit-policy", rate_limit_policy(&limit.name, limit.requests, limit.per_seconds)),
-        ("ratelimit", rate_limit(&limit.name, remaining, decision.reset_ns)),
-    ]
+fn limit_fields<'a>(
+    standings: impl Iterator<Item = &'a Standing>,
+    limits: &[RateLimit],
+) -> Vec<Field> {
+    let item = |standing: &Standing| {
+        let (limit, decision) = (limits.get(standing.limit)?, standing.decision);
+        // What is left counts in requests, not in tokens.
+        let remaining = u64::from(decision.remaining / limit.cost.max(1));
+        let policy = rate_limit_policy(&limit.name, limit.requests, limit.per_seconds);
+        Some((policy, rate_limit(&limit.name, remaining, decision.reset_ns)))
+    };
+    let (policies, limits): (Vec<_>, Vec<_>) = standings.filter_map(item).unzip();
+    match policies.is_empty() {
+        true => Vec::new(),
+        false => vec![("ratelimit-policy", policies.join(", ")), ("ratelimit", limits.join(", "))],
+    }
 }
 
 fn body(status: u32, title: &str, detail: &str, request_id: Option<&[u8]>) -> String {
@@ -107,53 +118,69 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::policy::Reason;
+    use glacis_limits::token_bucket::Decision;
 
-    const DECISION: Decision = Decision {
-        allowed: false,
-        remaining: 0,
-        retry_after_ns: 1_200_000_000,
-        reset_ns: 20_000_000_001,
-    };
+    fn standing(limit: usize, allowed: bool) -> Standing {
+        let decision = Decision {
+            allowed,
+            remaining: if allowed { 9 } else { 0 },
+            retry_after_ns: 1_200_000_000,
+            reset_ns: 20_000_000_001,
+        };
+        Standing { limit, decision }
+    }
 
-    fn limit() -> RateLimit {
-        let text =
-            br#"{"rate_limit": {"requests": 100, "per_seconds": 60, "headers_on_allowed": true}}"#;
-        Config::parse(text).unwrap().rate_limit.unwrap()
+    fn judged(verdict: Verdict, standings: &[Standing]) -> Judgement {
+        Judgement { standings: standings.to_vec(), ..verdict.into() }
+    }
+
+    fn limits() -> Vec<RateLimit> {
+        let text = br#"{"rate_limits": [
+            {"requests": 100, "per_seconds": 60, "headers_on_allowed": true},
+            {"name": "silent", "requests": 7},
+            {"name": "costly", "requests": 30, "cost": 3, "headers_on_allowed": true},
+            {"name": "shadow", "requests": 1, "headers_on_allowed": true, "shadow": true}
+        ]}"#;
+        Config::parse(text).unwrap().rate_limits
+    }
+
+    fn shown(fields: &[Field]) -> String {
+        let mut fields: Vec<_> = fields.iter().map(|(n, v)| format!("{n}: {v}")).collect();
+        fields.sort();
+        fields.join("\n")
     }
 
     /// The answer as text: status, fields sorted, body.
-    fn told(verdict: Verdict, request_id: Option<&[u8]>) -> Option<(u32, String, String)> {
-        let mut answer = Answer::new(&verdict, Some(&limit()), || request_id.map(<[u8]>::to_vec))?;
-        answer.fields.sort();
-        let fields: Vec<_> = answer.fields.iter().map(|(n, v)| format!("{n}: {v}")).collect();
+    fn told(judgement: &Judgement, request_id: Option<&[u8]>) -> Option<(u32, String, String)> {
+        let answer = Answer::new(judgement, &limits(), || request_id.map(<[u8]>::to_vec))?;
         // Whatever it says, it is JSON.
         crate::json::parse(answer.body.as_bytes()).unwrap();
-        Some((answer.status, fields.join("\n"), answer.body))
+        Some((answer.status, shown(&answer.fields), answer.body))
     }
 
     #[test]
     fn answers() {
         let always = "cache-control: no-store\ncontent-type: application/problem+json";
         let rows = [
-            (Verdict::DeniedByList, 403, always.to_owned(), "Forbidden"),
+            (judged(Verdict::DeniedByList, &[]), 403, always.to_owned(), "Forbidden"),
             (
-                Verdict::Limited(DECISION),
+                judged(Verdict::Limited(0), &[standing(1, true), standing(0, false)]),
                 429,
                 format!(
-                    "{always}\nratelimit: \"per-address\";r=0;t=21\n\
-                     ratelimit-policy: \"per-address\";q=100;w=60\nretry-after: 2"
+                    "{always}\nratelimit-policy: \"per-address\";q=100;w=60\n\
+                     ratelimit: \"per-address\";r=0;t=21\nretry-after: 2"
                 ),
                 "Too Many Requests",
             ),
             (
-                Verdict::Undecided(Reason::SharedData, FailureMode::Closed),
+                judged(Verdict::Undecided(Reason::SharedData, FailureMode::Closed), &[]),
                 503,
                 format!("{always}\nretry-after: 1"),
                 "Service Unavailable",
             ),
         ];
-        for (verdict, status, fields, title) in rows {
-            let (actual_status, actual_fields, body) = told(verdict, Some(b"a-1")).unwrap();
+        for (judgement, status, fields, title) in rows {
+            let (actual_status, actual_fields, body) = told(&judgement, Some(b"a-1")).unwrap();
             assert_eq!((actual_status, actual_fields), (status, fields));
             let start = format!(
                 "{{\"type\":\"about:blank\",\"title\":\"{title}\",\"status\":{status},\"detail\":"
@@ -165,22 +192,24 @@ mod tests {
 
     #[test]
     fn what_goes_on_has_no_answer() {
-        let rows = [
+        let verdicts = [
             Verdict::AllowedByList,
-            Verdict::Passed(None),
-            Verdict::Passed(Some(DECISION)),
-            Verdict::ShadowLimited(DECISION),
+            Verdict::Passed,
+            Verdict::ShadowLimited(3),
             Verdict::Undecided(Reason::NoAddress, FailureMode::Open),
         ];
-        for verdict in rows {
-            assert_eq!(told(verdict, None), None, "{verdict:?}");
-            let fields = fields_on_allowed(&verdict, Some(&limit())).len();
-            let expected = if verdict == Verdict::Passed(Some(DECISION)) { 2 } else { 0 };
-            assert_eq!(fields, expected, "{verdict:?}");
+        for verdict in verdicts {
+            assert_eq!(told(&judged(verdict, &[standing(0, true)]), None), None, "{verdict:?}");
         }
-        let silent = RateLimit { headers_on_allowed: false, ..limit() };
-        assert!(fields_on_allowed(&Verdict::Passed(Some(DECISION)), Some(&silent)).is_empty());
-        assert!(fields_on_allowed(&Verdict::Passed(Some(DECISION)), None).is_empty());
+        let asked = [standing(0, true), standing(1, true), standing(2, true), standing(3, false)];
+        let fields = fields_on_allowed(&judged(Verdict::ShadowLimited(3), &asked), &limits());
+        assert_eq!(
+            shown(&fields),
+            "ratelimit-policy: \"per-address\";q=100;w=60, \"costly\";q=30;w=1\n\
+             ratelimit: \"per-address\";r=9;t=21, \"costly\";r=3;t=21"
+        );
+        let silent = judged(Verdict::Passed, &[standing(1, true), standing(3, true)]);
+        assert!(fields_on_allowed(&silent, &limits()).is_empty());
     }
 
     #[test]
@@ -188,11 +217,11 @@ mod tests {
         let long = [b'a'; REQUEST_ID_BYTES_MAX + 1];
         let forged: [&[u8]; 6] = [b"", b"a\"b", b"a\\", b"<script>", b"a\r\nb", b"\xFF"];
         for id in forged.into_iter().chain([&long[..]]) {
-            let (_, _, body) = told(Verdict::DeniedByList, Some(id)).unwrap();
+            let (_, _, body) = told(&judged(Verdict::DeniedByList, &[]), Some(id)).unwrap();
             assert!(!body.contains("request_id"), "{body}");
         }
-        let (_, _, body) = told(Verdict::DeniedByList, Some(&long[1..])).unwrap();
+        let (_, _, body) = told(&judged(Verdict::DeniedByList, &[]), Some(&long[1..])).unwrap();
         assert!(body.contains("request_id"), "{body}");
-        assert!(!told(Verdict::DeniedByList, None).unwrap().2.contains("request_id"));
+        assert!(!told(&judged(Verdict::DeniedByList, &[]), None).unwrap().2.contains("request_id"));
     }
 }

@@ -3,10 +3,13 @@
 //! All that is wrong is reported at once, each with its path in the document, what is wrong, and
 //! what to write instead. README.md documents the fields.
 
+mod document;
+mod limit;
+
 use crate::json::{self, Json};
+use document::{Object, Problems, shown};
 use glacis_limits::cidr::{Cidr, CidrSet};
-use glacis_limits::rate_headers::PolicyName;
-use glacis_limits::token_bucket::{BucketError, TokenBucket};
+pub(crate) use limit::{Absent, KeyPart, RateLimit};
 use std::fmt;
 
 /// The longest configuration, in bytes.
@@ -15,20 +18,8 @@ pub(crate) const CONFIG_BYTES_MAX: usize = 8 << 20;
 const LIST_ENTRIES_MAX: usize = 65_536;
 /// More proxies in a row than this are a mistake.
 const TRUSTED_HOPS_MAX: u64 = 16;
-const REQUESTS_MAX: u64 = 1_000_000_000;
-/// A day.
-const PER_SECONDS_MAX: u64 = 86_400;
-/// About 45 MiB of shared data; see README.md.
-const TABLE_ENTRIES_MAX: u64 = 1_048_576;
-/// How many problems are told at once.
-const PROBLEMS_MAX: usize = 20;
-/// How much of a wrong value is repeated, in characters.
-const SHOWN_CHARS_MAX: usize = 64;
-
 /// How much of a text that is no JSON is shown, in bytes.
 const START_BYTES: usize = 24;
-
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// A configuration, checked.
 #[derive(Debug)]
@@ -37,7 +28,7 @@ pub(crate) struct Config {
     pub(crate) deny: CidrSet,
     pub(crate) trusted_hops: u8,
     pub(crate) failure_mode: FailureMode,
-    pub(crate) rate_limit: Option<RateLimit>,
+    pub(crate) rate_limits: Vec<RateLimit>,
 }
 
 /// What happens to a request for which there is no decision.
@@ -45,20 +36,6 @@ pub(crate) struct Config {
 pub(crate) enum FailureMode {
     Open,
     Closed,
-}
-
-/// The rate limit of each client network.
-#[derive(Debug)]
-pub(crate) struct RateLimit {
-    pub(crate) name: PolicyName,
-    pub(crate) requests: u64,
-    pub(crate) per_seconds: u64,
-    pub(crate) bucket: TokenBucket,
-    pub(crate) ipv4_prefix: u8,
-    pub(crate) ipv6_prefix: u8,
-    pub(crate) table_entries: u32,
-    pub(crate) shadow: bool,
-    pub(crate) headers_on_allowed: bool,
 }
 
 /// Everything that is wrong with a configuration. The operator is to blame.
@@ -108,17 +85,14 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
             );
         }
     };
-    const FIELDS: &[&str] = &["address_lists", "trusted_hops", "failure_mode", "rate_limit"];
+    const FIELDS: &[&str] = &["address_lists", "trusted_hops", "failure_mode", "rate_limits"];
     let object = Object::new("$", &json, FIELDS, problems)?;
     let (allow, deny) = read_lists(&object, problems);
     let trusted_hops = object.whole("trusted_hops", 0, 0, TRUSTED_HOPS_MAX, problems);
     let failure_mode = read_failure_mode(&object, problems);
-    let rate_limit = match object.field("rate_limit") {
-        Some(json) => Some(read_rate_limit(json, problems)?),
-        None => None,
-    };
+    let rate_limits = limit::read_all(&object, problems);
     let trusted_hops = u8::try_from(trusted_hops).ok()?;
-    Some(Config { allow, deny, trusted_hops, failure_mode, rate_limit })
+    Some(Config { allow, deny, trusted_hops, failure_mode, rate_limits })
 }
 
 fn read_lists(object: &Object<'_>, problems: &mut Problems) -> (CidrSet, CidrSet) {
@@ -177,197 +151,29 @@ fn read_failure_mode(object: &Object<'_>, problems: &mut Problems) -> FailureMod
     }
 }
 
-fn read_rate_limit(json: &Json, problems: &mut Problems) -> Option<RateLimit> {
-    const FIELDS: &[&str] = &[
-        "name",
-        "requests",
-        "per_seconds",
-        "burst",
-        "ipv4_prefix",
-        "ipv6_prefix",
-        "table_entries",
-        "shadow",
-        "headers_on_allowed",
-    ];
-    let object = Object::new("rate_limit", json, FIELDS, problems)?;
-    let name = read_name(&object, problems);
-    let requests = object.whole("requests", 1, 1, REQUESTS_MAX, problems);
-    if object.field("requests").is_none() {
-        let path = object.path_of("requests");
-        let rule = "it is missing; write how many requests a client gains in `per_seconds` seconds";
-        problems.add::<()>(&path, format_args!("{rule}"));
-    }
-    let per_seconds = object.whole("per_seconds", 1, 1, PER_SECONDS_MAX, problems);
-    let burst = object.whole("burst", requests, 1, REQUESTS_MAX, problems);
-    let ipv4_prefix = object.whole("ipv4_prefix", 32, 8, 32, problems);
-    let ipv6_prefix = object.whole("ipv6_prefix", 64, 16, 128, problems);
-    let table_entries = object.whole("table_entries", 16_384, 8, TABLE_ENTRIES_MAX, problems);
-    let shadow = object.flag("shadow", problems);
-    let headers_on_allowed = object.flag("headers_on_allowed", problems);
-    let bucket = read_bucket(&object, burst, requests, per_seconds, problems);
-    Some(RateLimit {
-        name: name?,
-        requests,
-        per_seconds,
-        bucket: bucket?,
-        // Each of these has been held to a range that its type has room for.
-        ipv4_prefix: u8::try_from(ipv4_prefix).ok()?,
-        ipv6_prefix: u8::try_from(ipv6_prefix).ok()?,
-        table_entries: u32::try_from(table_entries).ok()?,
-        shadow,
-        headers_on_allowed,
-    })
-}
-
-fn read_name(object: &Object<'_>, problems: &mut Problems) -> Option<PolicyName> {
-    let path = object.path_of("name");
-    let name = match object.field("name") {
-        None => "per-address",
-        Some(Json::Text(name)) => name,
-        Some(other) => return problems.wrong(&path, other, "a name such as \"per-address\""),
-    };
-    match PolicyName::new(name) {
-        Ok(name) => Some(name),
-        Err(error) => problems.add(&path, format_args!("{}: {error}", shown(name))),
-    }
-}
-
-fn read_bucket(
-    object: &Object<'_>,
-    burst: u64,
-    requests: u64,
-    per_seconds: u64,
-    problems: &mut Problems,
-) -> Option<TokenBucket> {
-    let (burst, requests) = (u32::try_from(burst).ok()?, u32::try_from(requests).ok()?);
-    match TokenBucket::new(burst, requests, per_seconds.saturating_mul(SECOND_NS)) {
-        Ok(bucket) => Some(bucket),
-        Err(error @ BucketError::BurstTooLarge { .. }) => {
-            problems.add(&object.path_of("burst"), format_args!("{burst}: {error}"))
-        }
-        // The others are zeros, which the ranges of the fields have excluded or reported.
-        Err(_) => None,
-    }
-}
-
-/// An object of the document, with the path to it.
-struct Object<'a> {
-    path: &'a str,
-    fields: &'a [(String, Json)],
-}
-
-impl<'a> Object<'a> {
-    fn new(path: &'a str, json: &'a Json, known: &[&str], problems: &mut Problems) -> Option<Self> {
-        let Json::Object(fields) = json else {
-            return problems.wrong(path, json, "a JSON object, { … }");
-        };
-        let object = Self { path, fields };
-        for (name, _) in fields {
-            if !known.contains(&name.as_str()) {
-                let known = known.join(", ");
-                let path = object.path_of(&shown_chars(name));
-                problems.add::<()>(
-                    &path,
-                    format_args!("there is no such field; the fields here are {known}"),
-                );
-            }
-        }
-        Some(object)
-    }
-
-    fn path_of(&self, name: &str) -> String {
-        match self.path {
-            "$" => name.to_owned(),
-            path => format!("{path}.{name}"),
-        }
-    }
-
-    fn field(&self, name: &str) -> Option<&'a Json> {
-        self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value)
-    }
-
-    /// A whole number in a range; `default` if the field is absent, or wrong and reported.
-    fn whole(&self, name: &str, default: u64, min: u64, max: u64, problems: &mut Problems) -> u64 {
-        match self.field(name) {
-            None => default,
-            Some(Json::Whole(value)) if (min..=max).contains(value) => *value,
-            Some(other) => {
-                let expected = format!("a whole number from {min} to {max}");
-                problems.wrong::<()>(&self.path_of(name), other, &expected);
-                default
-            }
-        }
-    }
-
-    fn flag(&self, name: &str, problems: &mut Problems) -> bool {
-        match self.field(name) {
-            None => false,
-            Some(Json::Bool(value)) => *value,
-            Some(other) => {
-                problems.wrong::<()>(&self.path_of(name), other, "true or false");
-                false
-            }
-        }
-    }
-}
-
-/// What has been found wrong so far.
-#[derive(Default)]
-struct Problems {
-    told: Vec<String>,
-}
-
-impl Problems {
-    /// Adds a problem. There is nothing to return then, of whatever type.
-    fn add<T>(&mut self, path: &str, problem: fmt::Arguments<'_>) -> Option<T> {
-        match self.told.len() {
-            0..PROBLEMS_MAX => self.told.push(format!("{path}: {problem}")),
-            PROBLEMS_MAX => self.told.push("there is more".to_owned()),
-            _ => {}
-        }
-        None
-    }
-
-    fn wrong<T>(&mut self, path: &str, found: &Json, expected: &str) -> Option<T> {
-        let found = match found {
-            Json::Null => "it is null".to_owned(),
-            Json::Bool(value) => format!("it is {value}"),
-            Json::Whole(value) => format!("it is {value}"),
-            Json::OtherNumber => {
-                "it is a number that is negative, fractional or too large".to_owned()
-            }
-            Json::Text(text) => format!("it is {}", shown(text)),
-            Json::List(_) => "it is a list".to_owned(),
-            Json::Object(_) => "it is an object".to_owned(),
-        };
-        self.add(path, format_args!("{found}; write {expected}"))
-    }
-}
-
-/// A text as an error repeats it: quoted, escaped, and not all of a long one.
-fn shown(text: &str) -> String {
-    format!("{:?}", shown_chars(text))
-}
-
-fn shown_chars(text: &str) -> String {
-    text.chars().take(SHOWN_CHARS_MAX).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::Algorithm;
+
+    fn burst(limit: &RateLimit) -> u32 {
+        match limit.algorithm {
+            Algorithm::TokenBucket(bucket) => bucket.burst(),
+            Algorithm::Gcra(gcra) => gcra.burst(),
+        }
+    }
 
     #[test]
     fn defaults() {
         let config = Config::parse(b"{}").unwrap();
         assert!(config.allow.is_empty() && config.deny.is_empty());
         assert_eq!((config.trusted_hops, config.failure_mode), (0, FailureMode::Open));
-        assert!(config.rate_limit.is_none());
+        assert!(config.rate_limits.is_empty());
 
-        let config = Config::parse(br#"{"rate_limit": {"requests": 7}}"#).unwrap();
-        let limit = config.rate_limit.unwrap();
+        let config = Config::parse(br#"{"rate_limits": [{"requests": 7}]}"#).unwrap();
+        let limit = &config.rate_limits[0];
         assert_eq!(limit.name.as_str(), "per-address");
-        assert_eq!((limit.requests, limit.per_seconds, limit.bucket.burst()), (7, 1, 7));
+        assert_eq!((limit.requests, limit.per_seconds, burst(limit)), (7, 1, 7));
         assert_eq!((limit.ipv4_prefix, limit.ipv6_prefix, limit.table_entries), (32, 64, 16_384));
         assert!(!limit.shadow && !limit.headers_on_allowed);
     }
@@ -379,21 +185,33 @@ mod tests {
                 "address_lists": {"allow": ["192.0.2.7"], "deny": ["10.0.0.0/8", "2001:db8::/32"]},
                 "trusted_hops": 2,
                 "failure_mode": "closed",
-                "rate_limit": {
+                "rate_limits": [{
                     "name": "login", "requests": 1e2, "per_seconds": 60.0, "burst": 200,
+                    "algorithm": "token-bucket", "cost": 5,
+                    "key": ["client_address", "host", "method", {"header": "X-Key"},
+                            {"cookie": "id", "absent": "shared"}, {"path": ["/a/{b}"]},
+                            {"jwt_claim": "sub", "payload": "p", "absent": "skip"},
+                            {"metadata": ["f", "k", "l"], "absent": "address"}],
+                    "match": {"methods": ["post"], "paths": ["/a/**"], "hosts": ["A.example"]},
                     "ipv4_prefix": 24, "ipv6_prefix": 56, "table_entries": 1024, "shadow": true,
                     "headers_on_allowed": true
-                }
+                }]
             }"#,
         )
         .unwrap();
         assert_eq!((config.allow.ranges(), config.deny.ranges()), (1, 2));
         assert_eq!((config.trusted_hops, config.failure_mode), (2, FailureMode::Closed));
-        let limit = config.rate_limit.unwrap();
+        let limit = &config.rate_limits[0];
         assert_eq!(limit.name.as_str(), "login");
-        assert_eq!((limit.requests, limit.per_seconds, limit.bucket.burst()), (100, 60, 200));
+        assert_eq!((limit.requests, limit.per_seconds, burst(limit)), (100, 60, 200));
         assert_eq!((limit.ipv4_prefix, limit.ipv6_prefix, limit.table_entries), (24, 56, 1024));
         assert!(limit.shadow && limit.headers_on_allowed);
+        assert_eq!((limit.cost, limit.key.len()), (5, 8));
+        assert_eq!(limit.key[3], KeyPart::Header("x-key".to_owned(), Absent::Address));
+        let claim = ["envoy.filters.http.jwt_authn", "p", "sub"].map(str::to_owned).to_vec();
+        assert_eq!(limit.key[6], KeyPart::Metadata(claim, Absent::Skip));
+        assert_eq!(limit.applies.methods, [b"POST"]);
+        assert_eq!(limit.applies.hosts, [b"a.example"]);
     }
 
     /// Every message begins with the path and ends with what to write.
@@ -437,46 +255,97 @@ mod tests {
                 "address_lists.allow[1]: \"10.0.0.1/8\": it has bits set outside of its prefix; \
                  write 10.0.0.0/8 for the network or 10.0.0.1/32 for the one address",
             ),
-            (r#"{"rate_limit": true}"#, "rate_limit: it is true; write a JSON object"),
-            (r#"{"rate_limit": {}}"#, "rate_limit.requests: it is missing; write how many"),
+            (r#"{"rate_limits": [true]}"#, "rate_limits[0]: it is true; write a JSON object"),
+            (r#"{"rate_limits": [{}]}"#, "rate_limits[0].requests: it is missing; write how many"),
             (
-                r#"{"rate_limit": {"requests": 0}}"#,
-                "rate_limit.requests: it is 0; write a whole number from 1 to 1000000000",
-            ),
-            (r#"{"rate_limit": {"requests": 1.5}}"#, "rate_limit.requests: it is a number that is"),
-            (
-                r#"{"rate_limit": {"requests": 1, "per_seconds": 86401}}"#,
-                "rate_limit.per_seconds: it is 86401; write a whole number from 1 to 86400",
+                r#"{"rate_limits": [{"requests": 0}]}"#,
+                "rate_limits[0].requests: it is 0; write a whole number from 1 to 1000000000",
             ),
             (
-                r#"{"rate_limit": {"requests": 7, "per_seconds": 86400, "burst": 1000000000}}"#,
-                "rate_limit.burst: 1000000000: the burst is too large for this rate; write at most",
+                r#"{"rate_limits": [{"requests": 1.5}]}"#,
+                "rate_limits[0].requests: it is a number that is",
             ),
             (
-                r#"{"rate_limit": {"requests": 1, "name": "a b"}}"#,
-                "rate_limit.name: \"a b\": the name has the character ' '; write only letters",
+                r#"{"rate_limits": [{"requests": 1, "per_seconds": 86401}]}"#,
+                "rate_limits[0].per_seconds: it is 86401; write a whole number from 1 to 86400",
             ),
             (
-                r#"{"rate_limit": {"requests": 1, "ipv4_prefix": 33}}"#,
-                "rate_limit.ipv4_prefix: it is 33; write a whole number from 8 to 32",
+                r#"{"rate_limits": [{"requests": 7, "per_seconds": 86400, "burst": 1000000000}]}"#,
+                "rate_limits[0].burst: 1000000000: the burst is too large for this rate; write at most",
             ),
             (
-                r#"{"rate_limit": {"requests": 1, "ipv6_prefix": 0}}"#,
-                "rate_limit.ipv6_prefix: it is 0; write a whole number from 16 to 128",
+                r#"{"rate_limits": [{"requests": 1, "name": "a b"}]}"#,
+                "rate_limits[0].name: \"a b\": the name has the character ' '; write only letters",
             ),
             (
-                r#"{"rate_limit": {"requests": 1, "table_entries": 1048577}}"#,
-                "rate_limit.table_entries: it is 1048577; write a whole number from 8 to 1048576",
+                r#"{"rate_limits": [{"requests": 1, "ipv4_prefix": 33}]}"#,
+                "rate_limits[0].ipv4_prefix: it is 33; write a whole number from 8 to 32",
             ),
             (
-                r#"{"rate_limit": {"requests": 1, "shadow": "yes"}}"#,
-                "rate_limit.shadow: it is \"yes\"; write true or false",
+                r#"{"rate_limits": [{"requests": 1, "ipv6_prefix": 0}]}"#,
+                "rate_limits[0].ipv6_prefix: it is 0; write a whole number from 16 to 128",
             ),
             (
-                r#"{"rate_limit": {"requests": 1, "headers_on_allowed": 1}}"#,
-                "rate_limit.headers_on_allowed: it is 1; write true or false",
+                r#"{"rate_limits": [{"requests": 1, "table_entries": 1048577}]}"#,
+                "rate_limits[0].table_entries: it is 1048577; write a whole number from 8 to 1048576",
             ),
-            (r#"{"rate_limit": {"requests": 1, "rate": 1}}"#, "rate_limit.rate: there is no such"),
+            (
+                r#"{"rate_limits": [{"requests": 1, "shadow": "yes"}]}"#,
+                "rate_limits[0].shadow: it is \"yes\"; write true or false",
+            ),
+            (
+                r#"{"rate_limits": [{"requests": 1, "headers_on_allowed": 1}]}"#,
+                "rate_limits[0].headers_on_allowed: it is 1; write true or false",
+            ),
+            (r#"{"rate_limits": {}}"#, "rate_limits: it is an object; write a list of rate limits"),
+            (
+                r#"{"rate_limits": [{"requests": 1}, {"requests": 1}]}"#,
+                "rate_limits[1].name: \"per-address\" is the name of another limit, too; write",
+            ),
+            (
+                r#"{"rate_limits": [{"requests": 1, "algorithm": "leaky"}]}"#,
+                "rate_limits[0].algorithm: it is \"leaky\"; write \"token-bucket\" or \"gcra\"",
+            ),
+            (
+                r#"{"rate_limits": [{"requests": 5, "cost": 6}]}"#,
+                "rate_limits[0].cost: it is 6; write a whole number from 1 to 5",
+            ),
+            (
+                r#"{"rate_limits": [{"requests": 1, "key": []}]}"#,
+                "rate_limits[0].key: it has no (valid) part; write parts such as",
+            ),
+            (
+                r#"{"rate_limits": [{"requests": 1, "key": ["path"]}]}"#,
+                "rate_limits[0].key[0]: it is \"path\"; write \"client_address\", \"host\"",
+            ),
+            (
+                r#"{"rate_limits": [{"requests": 1, "key": [{"header": "a", "cookie": "b"}]}]}"#,
+                "rate_limits[0].key[0]: it is not one part; write \"client_address\"",
+            ),
+            (
+                r#"{"rate_limits": [{"requests": 1, "key": [{"header": "a\u0000b"}]}]}"#,
+                "rate_limits[0].key[0].header: \"a\\0b\": write 1 to 256 bytes without control",
+            ),
+            (
+                r#"{"rate_limits": [{"requests": 1, "key": [{"cookie": "a", "absent": "no"}]}]}"#,
+                "rate_limits[0].key[0].absent: it is \"no\"; write \"address\", \"shared\"",
+            ),
+            (
+                r#"{"rate_limits": [{"requests": 1, "key": [{"metadata": ["a"]}]}]}"#,
+                "rate_limits[0].key[0].metadata: write the keys such as [\"filter.name\"",
+            ),
+            (
+                r#"{"rate_limits": [{"requests": 1, "match": {"paths": ["login"]}}]}"#,
+                "rate_limits[0].match.paths[0]: \"login\": a path begins with '/'; write such",
+            ),
+            (
+                r#"{"rate_limits": [{"requests": 1, "match": {"methods": "GET"}}]}"#,
+                "rate_limits[0].match.methods: it is \"GET\"; write a list of methods",
+            ),
+            (
+                r#"{"rate_limits": [{"requests": 1, "rate": 1}]}"#,
+                "rate_limits[0].rate: there is no such",
+            ),
         ];
         for (text, expected) in rows {
             let message = Config::parse(text.as_bytes()).unwrap_err().to_string();
@@ -487,9 +356,9 @@ mod tests {
 
     #[test]
     fn all_problems_at_once_but_not_without_end() {
-        let text = r#"{"x": 1, "trusted_hops": 99, "rate_limit": {"y": 2}}"#;
+        let text = r#"{"x": 1, "trusted_hops": 99, "rate_limits": [{"y": 2}]}"#;
         let message = Config::parse(text.as_bytes()).unwrap_err().to_string();
-        for path in ["x: ", "trusted_hops: ", "rate_limit.y: ", "rate_limit.requests: "] {
+        for path in ["x: ", "trusted_hops: ", "rate_limits[0].y: ", "rate_limits[0].requests: "] {
             assert!(message.contains(path), "{path} in {message}");
         }
         let many = format!(r#"{{"address_lists": {{"deny": [{}"no"]}}}}"#, "\"no\",".repeat(1_000));

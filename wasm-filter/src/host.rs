@@ -8,6 +8,7 @@
 //! is a stream.
 
 use crate::answer::{Answer, Field};
+use crate::facts::Request;
 use crate::shared::{HostError, Mark, SharedData, Stored, WriteError};
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, LogLevel, MapType, MetricType, Status};
@@ -49,6 +50,23 @@ impl SharedData for Proxy {
     }
 }
 
+/// The head of the request whose callback is being served.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head;
+
+impl Request for Head {
+    /// Only for the callback of the request's headers.
+    fn header(&self, name: &str) -> Option<Vec<u8>> {
+        hostcalls::get_map_value_bytes(MapType::HttpRequestHeaders, name).ok().flatten()
+    }
+
+    fn metadata(&self, keys: &[String]) -> Option<Vec<u8>> {
+        let mut path = vec!["metadata", "filter_metadata"];
+        path.extend(keys.iter().map(String::as_str));
+        hostcalls::get_property(path).ok().flatten()
+    }
+}
+
 /// The wall clock. A host without one gives 0, at which nothing is gained and nothing is lost.
 pub(crate) fn now_ns() -> u64 {
     let now = hostcalls::get_current_time().ok();
@@ -77,11 +95,6 @@ pub(crate) fn source_address() -> Option<Vec<u8>> {
 /// The request id, as Envoy or the client gave it.
 pub(crate) fn request_id() -> Option<Vec<u8>> {
     hostcalls::get_property(vec!["request", "id"]).ok().flatten()
-}
-
-/// The field `x-forwarded-for`. Only for the callback of the request's headers.
-pub(crate) fn forwarded_for() -> Option<Vec<u8>> {
-    hostcalls::get_map_value_bytes(MapType::HttpRequestHeaders, "x-forwarded-for").ok().flatten()
 }
 
 /// Notes the verdict for access logs and later filters. It is of no use to the decision, so a

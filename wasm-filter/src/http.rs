@@ -3,8 +3,9 @@
 use crate::address;
 use crate::answer::{Answer, Field, fields_on_allowed};
 use crate::config::FailureMode;
-use crate::host::{self, Proxy};
-use crate::policy::{Reason, Verdict};
+use crate::facts::{Facts, Request as _};
+use crate::host::{self, Head, Proxy};
+use crate::policy::{Judgement, Reason, Verdict};
 use crate::root::Plugin;
 use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::Action;
@@ -24,18 +25,15 @@ impl Http {
         Self { plugin, response_fields: Vec::new() }
     }
 
-    fn judge(&self) -> Verdict {
-        let Some(plugin) = &self.plugin else {
-            return Verdict::Undecided(Reason::NoConfiguration, FailureMode::Closed);
-        };
+    fn judge(&self, plugin: &Plugin) -> Judgement {
         let trusted_hops = plugin.policy.trusted_hops();
         // To read a header costs a call, and nobody asks for it without trusted proxies.
-        let forwarded_for = if trusted_hops > 0 { host::forwarded_for() } else { None };
+        let forwarded_for = if trusted_hops > 0 { Head.header("x-forwarded-for") } else { None };
         let source = host::source_address();
         let client = address::client(source.as_deref(), forwarded_for.as_deref(), trusted_hops);
-        let judgement = plugin.policy.judge(client, host::now_ns(), &Proxy);
+        let judgement = plugin.policy.judge(&Facts::new(&Head, client), host::now_ns(), &Proxy);
         plugin.counters.count(&judgement);
-        judgement.verdict
+        judgement
     }
 }
 
@@ -43,16 +41,23 @@ impl Context for Http {}
 
 impl HttpContext for Http {
     fn on_http_request_headers(&mut self, _num_headers: usize, _end_of_stream: bool) -> Action {
-        let verdict = self.judge();
-        host::note_verdict(verdict.as_property());
-        let limit = self.plugin.as_ref().and_then(|plugin| plugin.policy.rate_limit());
-        let Some(answer) = Answer::new(&verdict, limit, host::request_id) else {
-            self.response_fields = fields_on_allowed(&verdict, limit);
-            return Action::Continue;
+        let Some(plugin) = self.plugin.clone() else {
+            let reason = Reason::NoConfiguration;
+            host::note_verdict(reason.property());
+            return answered(Answer::new(
+                &Verdict::Undecided(reason, FailureMode::Closed).into(),
+                &[],
+                host::request_id,
+            ));
         };
-        host::send(&answer);
-        // Even if the host refused to send: what was not to pass must not pass.
-        Action::Pause
+        let judgement = self.judge(&plugin);
+        host::note_verdict(&plugin.policy.property(judgement.verdict));
+        let limits = plugin.policy.rate_limits();
+        let answer = Answer::new(&judgement, limits, host::request_id);
+        if answer.is_none() {
+            self.response_fields = fields_on_allowed(&judgement, limits);
+        }
+        answered(answer)
     }
 
     fn on_http_response_headers(&mut self, _num_headers: usize, _end_of_stream: bool) -> Action {
@@ -61,4 +66,12 @@ impl HttpContext for Http {
         }
         Action::Continue
     }
+}
+
+/// Sends the answer, if there is one, and says what is to become of the request.
+fn answered(answer: Option<Answer>) -> Action {
+    let Some(answer) = answer else { return Action::Continue };
+    host::send(&answer);
+    // Even if the host refused to send: what was not to pass must not pass.
+    Action::Pause
 }

@@ -16,6 +16,7 @@
 mod address;
 mod answer;
 mod config;
+mod facts;
 mod host;
 mod http;
 mod json;

@@ -1,12 +1,12 @@
-//! A configuration at work: a client's address in, a verdict out.
+//! A configuration at work: what is known of a request in, a verdict out.
 
 use crate::config::{Config, FailureMode, RateLimit};
+use crate::facts::{Facts, Fingerprint};
 use crate::seed::Seed;
-use crate::shared::SharedData;
+use crate::shared::{HostError, SharedData};
 use crate::table::{Table, Taken};
-use glacis_limits::cidr::network_of;
-use glacis_limits::keyed_hash::sip_hash_24;
 use glacis_limits::token_bucket::Decision;
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 /// The configuration with the state that is made of it once.
@@ -14,23 +14,23 @@ use std::net::IpAddr;
 pub(crate) struct Policy {
     config: Config,
     seed: Seed,
-    /// As present as the rate limit in the configuration is.
-    table: Option<Table>,
+    /// One for each limit of the configuration, in its order.
+    tables: Vec<Table>,
 }
 
 /// What is to become of a request. Each one is counted under exactly one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The address is on the allow list: neither the deny list nor the limit is asked.
+    /// The address is on the allow list: neither the deny list nor a limit is asked.
     AllowedByList,
     /// The address is on the deny list.
     DeniedByList,
-    /// Nothing speaks against it; how the client stands, if there is a limit.
-    Passed(Option<Decision>),
-    /// The client has used up its limit.
-    Limited(Decision),
-    /// It has, but the limit only watches.
-    ShadowLimited(Decision),
+    /// Nothing speaks against it.
+    Passed,
+    /// The client has used up this limit, by its place in the configuration.
+    Limited(usize),
+    /// It has used up this one, but that only watches.
+    ShadowLimited(usize),
     /// There is no decision, so the failure mode decides.
     Undecided(Reason, FailureMode),
 }
@@ -47,111 +47,152 @@ pub(crate) enum Reason {
 }
 
 /// A verdict, and what an operator should know about how it came about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Judgement {
     pub(crate) verdict: Verdict,
-    /// The limit was asked but what the request took could not be written down.
+    /// How the client stands with each limit that was asked.
+    pub(crate) standings: Vec<Standing>,
+    /// A limit was asked but what the request took could not be written down.
     pub(crate) unrecorded: bool,
-    /// The table was too full to give the client a bucket of its own.
+    /// A table was too full to give the client a place of its own.
     pub(crate) crowded: bool,
+}
+
+/// How a client stands with one limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Its place in the configuration.
+    pub(crate) limit: usize,
+    pub(crate) decision: Decision,
 }
 
 impl From<Verdict> for Judgement {
     fn from(verdict: Verdict) -> Self {
-        Self { verdict, unrecorded: false, crowded: false }
+        Self { verdict, standings: Vec::new(), unrecorded: false, crowded: false }
     }
 }
 
 impl Policy {
     pub(crate) fn new(config: Config, seed: Seed) -> Self {
-        let table = config
-            .rate_limit
-            .as_ref()
-            .map(|limit| Table::new(limit.name.as_str(), limit.table_entries, limit.bucket));
-        Self { config, seed, table }
+        let table = |limit: &RateLimit| {
+            Table::new(limit.name.as_str(), limit.table_entries, limit.algorithm)
+        };
+        let tables = config.rate_limits.iter().map(table).collect();
+        Self { config, seed, tables }
     }
 
     pub(crate) fn trusted_hops(&self) -> u8 {
         self.config.trusted_hops
     }
 
-    pub(crate) fn rate_limit(&self) -> Option<&RateLimit> {
-        self.config.rate_limit.as_ref()
+    pub(crate) fn rate_limits(&self) -> &[RateLimit] {
+        &self.config.rate_limits
     }
 
-    /// Decides about a request of `client` at `now_ns`, and takes what it costs.
+    /// Decides about a request at `now_ns`, and takes what it costs.
     pub(crate) fn judge(
         &self,
-        client: Option<IpAddr>,
+        facts: &Facts<'_>,
         now_ns: u64,
         shared: &impl SharedData,
     ) -> Judgement {
+        if let Some(verdict) = self.judge_address(facts.client) {
+            return verdict.into();
+        }
+        self.judge_limits(facts, now_ns, shared)
+    }
+
+    /// What the lists say; `None` if the limits are to be asked.
+    fn judge_address(&self, client: Option<IpAddr>) -> Option<Verdict> {
         let Some(client) = client else {
-            return self.judge_unknown().into();
+            let has_list = !self.config.deny.is_empty();
+            return has_list.then(|| self.undecided(Reason::NoAddress));
         };
         if self.config.allow.contains(client) {
-            return Verdict::AllowedByList.into();
+            return Some(Verdict::AllowedByList);
         }
-        if self.config.deny.contains(client) {
-            return Verdict::DeniedByList.into();
-        }
-        let (Some(limit), Some(table)) = (&self.config.rate_limit, &self.table) else {
-            return Verdict::Passed(None).into();
-        };
-        match table.take(shared, self.fingerprint(client, limit), now_ns) {
-            Ok(Taken { decision, recorded, crowded }) => {
-                let verdict = verdict_of(decision, limit.shadow);
-                Judgement { verdict, unrecorded: !recorded, crowded }
+        self.config.deny.contains(client).then_some(Verdict::DeniedByList)
+    }
+
+    /// Asks the limits in their order, up to the first that refuses.
+    fn judge_limits(&self, facts: &Facts<'_>, now_ns: u64, shared: &impl SharedData) -> Judgement {
+        let mut judgement = Judgement::from(Verdict::Passed);
+        for (index, (limit, table)) in self.config.rate_limits.iter().zip(&self.tables).enumerate()
+        {
+            let taken = match self.ask(limit, table, facts, now_ns, shared) {
+                Ok(Some(taken)) => taken,
+                Ok(None) => continue,
+                Err(reason) => {
+                    judgement.verdict = self.undecided(reason);
+                    return judgement;
+                }
+            };
+            judgement.standings.push(Standing { limit: index, decision: taken.decision });
+            judgement.unrecorded |= !taken.recorded;
+            judgement.crowded |= taken.crowded;
+            match (taken.decision.allowed, limit.shadow) {
+                (true, _) => {}
+                (false, false) => {
+                    judgement.verdict = Verdict::Limited(index);
+                    return judgement;
+                }
+                (false, true) if judgement.verdict == Verdict::Passed => {
+                    judgement.verdict = Verdict::ShadowLimited(index);
+                }
+                (false, true) => {}
             }
-            Err(_) => Verdict::Undecided(Reason::SharedData, self.config.failure_mode).into(),
+        }
+        judgement
+    }
+
+    /// What one limit says; `None` if it does not apply.
+    fn ask(
+        &self,
+        limit: &RateLimit,
+        table: &Table,
+        facts: &Facts<'_>,
+        now_ns: u64,
+        shared: &impl SharedData,
+    ) -> Result<Option<Taken>, Reason> {
+        if !facts.fits(limit) {
+            return Ok(None);
+        }
+        match facts.fingerprint(limit, self.seed) {
+            Fingerprint::Skip => Ok(None),
+            Fingerprint::NoAddress => Err(Reason::NoAddress),
+            Fingerprint::Of(fingerprint) => table
+                .take(shared, fingerprint, now_ns, limit.cost)
+                .map(Some)
+                .map_err(|HostError| Reason::SharedData),
         }
     }
 
-    /// Without an address there is no decision, unless nothing depends on one.
-    fn judge_unknown(&self) -> Verdict {
-        match self.config.deny.is_empty() && self.config.rate_limit.is_none() {
-            true => Verdict::Passed(None),
-            false => Verdict::Undecided(Reason::NoAddress, self.config.failure_mode),
-        }
+    fn undecided(&self, reason: Reason) -> Verdict {
+        Verdict::Undecided(reason, self.config.failure_mode)
     }
 
-    /// A keyed hash of the network that shares a bucket.
-    fn fingerprint(&self, client: IpAddr, limit: &RateLimit) -> u64 {
-        let hash = |bytes: &[u8]| sip_hash_24(self.seed, bytes);
-        // Four bytes and sixteen: the lengths keep the two kinds apart.
-        match client {
-            IpAddr::V4(_) => match network_of(client, limit.ipv4_prefix) {
-                IpAddr::V4(network) => hash(&network.octets()),
-                IpAddr::V6(network) => hash(&network.octets()),
-            },
-            IpAddr::V6(_) => match network_of(client, limit.ipv6_prefix) {
-                IpAddr::V4(network) => hash(&network.octets()),
-                IpAddr::V6(network) => hash(&network.octets()),
-            },
-        }
-    }
-}
-
-fn verdict_of(decision: Decision, shadow: bool) -> Verdict {
-    match (decision.allowed, shadow) {
-        (true, _) => Verdict::Passed(Some(decision)),
-        (false, false) => Verdict::Limited(decision),
-        (false, true) => Verdict::ShadowLimited(decision),
-    }
-}
-
-impl Verdict {
     /// The verdict as access logs and later filters see it, in filter state `wasm.glacis.wasm`.
-    pub(crate) fn as_property(&self) -> &'static str {
+    pub(crate) fn property(&self, verdict: Verdict) -> Cow<'static, str> {
+        let name =
+            |limit: usize| self.rate_limits().get(limit).map_or("", |limit| limit.name.as_str());
+        match verdict {
+            Verdict::AllowedByList => "allowed:list".into(),
+            Verdict::DeniedByList => "denied:list".into(),
+            Verdict::Passed => "passed".into(),
+            Verdict::Limited(limit) => format!("limited:{}", name(limit)).into(),
+            Verdict::ShadowLimited(limit) => format!("shadow:limited:{}", name(limit)).into(),
+            Verdict::Undecided(reason, _) => reason.property().into(),
+        }
+    }
+}
+
+impl Reason {
+    /// The reason in filter state.
+    pub(crate) fn property(self) -> &'static str {
         match self {
-            Self::AllowedByList => "allowed:list",
-            Self::DeniedByList => "denied:list",
-            Self::Passed(_) => "passed",
-            Self::Limited(_) => "limited",
-            Self::ShadowLimited(_) => "shadow:limited",
-            Self::Undecided(Reason::NoAddress, _) => "error:no-address",
-            Self::Undecided(Reason::SharedData, _) => "error:shared-data",
-            Self::Undecided(Reason::NoConfiguration, _) => "error:no-configuration",
+            Self::NoAddress => "error:no-address",
+            Self::SharedData => "error:shared-data",
+            Self::NoConfiguration => "error:no-configuration",
         }
     }
 }
@@ -159,6 +200,7 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::fake::Fake;
     use crate::shared::memory::Memory;
 
     const T0: u64 = 1_700_000_000_000_000_000;
@@ -167,14 +209,18 @@ mod tests {
         Policy::new(Config::parse(config.as_bytes()).unwrap(), [7; 16])
     }
 
+    fn judge(policy: &Policy, client: Option<&str>, fake: &Fake, shared: &Memory) -> Judgement {
+        let client = client.map(|client| client.parse::<IpAddr>().unwrap().to_canonical());
+        policy.judge(&Facts::new(fake, client), T0, shared)
+    }
+
     /// Requests in a row, and the property that each one gets.
     #[track_caller]
     fn check(config: &str, rows: &[(Option<&str>, &str)]) {
         let (policy, shared) = (policy(config), Memory::default());
         for (i, (client, expected)) in rows.iter().enumerate() {
-            let client = client.map(|client| client.parse().unwrap());
-            let judgement = policy.judge(client, T0, &shared);
-            assert_eq!(judgement.verdict.as_property(), *expected, "row {i} of {config}");
+            let judgement = judge(&policy, *client, &Fake::default(), &shared);
+            assert_eq!(policy.property(judgement.verdict), *expected, "row {i} of {config}");
             assert!(!judgement.unrecorded);
         }
     }
@@ -200,7 +246,7 @@ mod tests {
     fn limit() {
         let limit = r#"{
             "address_lists": {"allow": ["192.0.2.9"], "deny": ["192.0.2.8"]},
-            "rate_limit": {"requests": 2}
+            "rate_limits": [{"requests": 2}]
         }"#;
         check(
             limit,
@@ -212,65 +258,107 @@ mod tests {
                 (Some("192.0.2.9"), "allowed:list"),
                 (Some("192.0.2.9"), "allowed:list"),
                 (Some("192.0.2.1"), "passed"),
-                (Some("192.0.2.1"), "limited"),
+                (Some("192.0.2.1"), "limited:per-address"),
                 (Some("192.0.2.2"), "passed"),
                 (None, "error:no-address"),
             ],
         );
-        let shadow = r#"{"rate_limit": {"requests": 1, "shadow": true}}"#;
-        check(shadow, &[(Some("192.0.2.1"), "passed"), (Some("192.0.2.1"), "shadow:limited")]);
+        let shadow = r#"{"rate_limits": [{"requests": 1, "shadow": true}]}"#;
+        let limited = "shadow:limited:per-address";
+        check(shadow, &[(Some("192.0.2.1"), "passed"), (Some("192.0.2.1"), limited)]);
+        let gcra = r#"{"rate_limits": [{"requests": 5, "cost": 3, "algorithm": "gcra"}]}"#;
+        check(gcra, &[(Some("192.0.2.1"), "passed"), (Some("192.0.2.1"), "limited:per-address")]);
     }
 
     #[test]
     fn a_network_shares_a_bucket() {
-        let config = r#"{"rate_limit": {"requests": 1, "ipv4_prefix": 24, "ipv6_prefix": 48}}"#;
+        let config = r#"{"rate_limits": [{"requests": 1, "ipv4_prefix": 24, "ipv6_prefix": 48}]}"#;
         check(
             config,
             &[
                 (Some("192.0.2.1"), "passed"),
-                (Some("192.0.2.200"), "limited"),
+                (Some("192.0.2.200"), "limited:per-address"),
                 (Some("192.0.3.1"), "passed"),
                 (Some("2001:db8:0:1::1"), "passed"),
-                (Some("2001:db8:0:2::1"), "limited"),
+                (Some("2001:db8:0:2::1"), "limited:per-address"),
                 (Some("2001:db8:1::1"), "passed"),
             ],
         );
+    }
+
+    /// Several limits: each with its requests and its key, asked in their order.
+    #[test]
+    fn several_limits() {
+        let policy = policy(
+            r#"{"rate_limits": [
+                {"name": "login", "requests": 2,
+                 "match": {"methods": ["POST"], "paths": ["/login"], "hosts": ["shop.example"]}},
+                {"name": "key", "requests": 3, "shadow": true,
+                 "key": [{"header": "x-key", "absent": "skip"}]},
+                {"name": "all", "requests": 4}
+            ]}"#,
+        );
+        let shared = Memory::default();
+        let post = &[(":method", "POST"), (":authority", "shop.example:80")];
+        let login = [post as &[_], &[(":path", "/x/../LOGIN?a")]].concat();
+        let elsewhere = [post as &[_], &[(":path", "/login/help")]].concat();
+        let keyed = vec![("x-key", "a")];
+        let rows: &[(&str, &Vec<_>, &str, usize)] = &[
+            ("192.0.2.1", &login, "passed", 2),
+            ("192.0.2.1", &login, "passed", 2),
+            // What the first limit refuses costs nothing at the third.
+            ("192.0.2.1", &login, "limited:login", 1),
+            ("192.0.2.1", &login, "limited:login", 1),
+            ("192.0.2.1", &elsewhere, "passed", 1),
+            ("192.0.2.1", &elsewhere, "passed", 1),
+            ("192.0.2.1", &elsewhere, "limited:all", 1),
+            ("192.0.2.2", &keyed, "passed", 2),
+            ("192.0.2.3", &keyed, "passed", 2),
+            ("192.0.2.4", &keyed, "passed", 2),
+            ("192.0.2.5", &keyed, "shadow:limited:key", 2),
+            // A limit behind one that only watches still refuses.
+            ("192.0.2.1", &keyed, "limited:all", 2),
+        ];
+        for (i, (client, fields, expected, asked)) in rows.iter().enumerate() {
+            let fake = Fake { fields: fields.to_vec() };
+            let judgement = judge(&policy, Some(client), &fake, &shared);
+            assert_eq!(policy.property(judgement.verdict), *expected, "row {i}");
+            assert_eq!(judgement.standings.len(), *asked, "row {i}");
+        }
     }
 
     #[test]
     fn failure_modes() {
         for (word, mode) in [("open", FailureMode::Open), ("closed", FailureMode::Closed)] {
             let policy = policy(&format!(
-                r#"{{"failure_mode": "{word}", "rate_limit": {{"requests": 1}}}}"#
+                r#"{{"failure_mode": "{word}", "rate_limits": [{{"requests": 1}}]}}"#
             ));
-            let shared = Memory::default();
-            let verdict = policy.judge(None, T0, &shared).verdict;
+            let (fake, shared) = (Fake::default(), Memory::default());
+            let verdict = judge(&policy, None, &fake, &shared).verdict;
             assert_eq!(verdict, Verdict::Undecided(Reason::NoAddress, mode));
             shared.broken.set(true);
-            let client = Some("192.0.2.1".parse().unwrap());
-            let verdict = policy.judge(client, T0, &shared).verdict;
+            let verdict = judge(&policy, Some("192.0.2.1"), &fake, &shared).verdict;
             assert_eq!(verdict, Verdict::Undecided(Reason::SharedData, mode));
         }
     }
 
     #[test]
     fn a_request_that_lost_every_race_is_told() {
-        let (policy, shared) = (policy(r#"{"rate_limit": {"requests": 1}}"#), Memory::default());
+        let policy = policy(r#"{"rate_limits": [{"requests": 1}]}"#);
+        let shared = Memory::default();
         shared.lost_writes.set(u32::MAX);
-        let judgement = policy.judge(Some("192.0.2.1".parse().unwrap()), T0, &shared);
-        assert_eq!(judgement.verdict.as_property(), "passed");
+        let judgement = judge(&policy, Some("192.0.2.1"), &Fake::default(), &shared);
+        assert_eq!(judgement.verdict, Verdict::Passed);
         assert!(judgement.unrecorded);
     }
 
     /// The seed decides where a client falls, so that nobody can work it out beforehand.
     #[test]
     fn the_seed_matters() {
-        let config = || Config::parse(br#"{"rate_limit": {"requests": 1}}"#).unwrap();
-        let fingerprint = |seed| {
-            let policy = Policy::new(config(), seed);
-            let limit = policy.rate_limit().unwrap();
-            policy.fingerprint("192.0.2.1".parse().unwrap(), limit)
-        };
+        let policy = policy(r#"{"rate_limits": [{"requests": 1}]}"#);
+        let fake = Fake::default();
+        let facts = Facts::new(&fake, "192.0.2.1".parse().ok());
+        let fingerprint = |seed| facts.fingerprint(&policy.rate_limits()[0], seed);
         assert_eq!(fingerprint([1; 16]), fingerprint([1; 16]));
         assert_ne!(fingerprint([1; 16]), fingerprint([2; 16]));
     }

@@ -83,9 +83,9 @@ impl Counters {
     pub(crate) fn count(&self, judgement: &Judgement) {
         match judgement.verdict {
             Verdict::DeniedByList => self.denied.increment(),
-            Verdict::Limited(_) => self.limited.increment(),
-            Verdict::ShadowLimited(_) => self.shadow_limited.increment(),
-            Verdict::AllowedByList | Verdict::Passed(_) => self.passed.increment(),
+            Verdict::Limited(..) => self.limited.increment(),
+            Verdict::ShadowLimited(..) => self.shadow_limited.increment(),
+            Verdict::AllowedByList | Verdict::Passed => self.passed.increment(),
             Verdict::Undecided(..) => self.errors.increment(),
         }
         if judgement.unrecorded {

@@ -14,9 +14,15 @@
 //! very most. The busiest clients keep their own buckets. The price is that a newcomer to a set of
 //! eight busy clients can be refused for what the least busy of them did; for that an attacker has
 //! to keep eight addresses busy in *every* set, for the hash is secret.
+//!
+//! Nor can anybody wash off its own debt by pushing itself out. Who is pushed out owed the least of
+//! its set, all debts of a set are repaid at the same rate, and a place is given away without its
+//! debt only when that is nothing: so whoever comes back is held to no less than it owed.
 
 use crate::shared::{HostError, SharedData, WriteError};
-use glacis_limits::token_bucket::{BucketState, Decision, TokenBucket};
+use glacis_limits::gcra::Gcra;
+use glacis_limits::meter::Meter;
+use glacis_limits::token_bucket::{Decision, TokenBucket};
 
 /// Buckets in a set.
 pub(crate) const WAYS: usize = 8;
@@ -27,18 +33,25 @@ pub(crate) const WAYS: usize = 8;
 /// for at most that many others.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// Units of a token of the bucket that wrote the set: eight bytes, little-endian.
+/// Units of a token of the meter that wrote the set: eight bytes, little-endian.
 const HEADER_BYTES: usize = 8;
 
-/// Fingerprint (eight bytes, little-endian) and state of a bucket.
-const ENTRY_BYTES: usize = 8 + BucketState::BYTES;
+/// Eight bytes, little-endian, before the state of each client.
+const FINGERPRINT_BYTES: usize = 8;
+
+/// How a limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Algorithm {
+    TokenBucket(TokenBucket),
+    Gcra(Gcra),
+}
 
 /// The table of one limit.
 #[derive(Debug)]
 pub(crate) struct Table {
     key_prefix: String,
     sets: u64,
-    bucket: TokenBucket,
+    algorithm: Algorithm,
 }
 
 /// What the table says to a request.
@@ -53,26 +66,45 @@ pub(crate) struct Taken {
 }
 
 impl Table {
-    /// A table with room for `entries` buckets, rounded up to whole sets.
+    /// A table with room for `entries` clients, rounded up to whole sets.
     ///
-    /// Tables of the same name share their buckets.
-    pub(crate) fn new(name: &str, entries: u32, bucket: TokenBucket) -> Self {
+    /// Tables of the same name share their clients, if they count by the same algorithm.
+    pub(crate) fn new(name: &str, entries: u32, algorithm: Algorithm) -> Self {
         let sets = u64::from(entries).div_ceil(WAYS as u64).max(1);
-        Self { key_prefix: format!("glacis.wasm/1/{name}/"), sets, bucket }
+        let kind = match algorithm {
+            Algorithm::TokenBucket(_) => "b",
+            Algorithm::Gcra(_) => "g",
+        };
+        Self { key_prefix: format!("glacis.wasm/2/{kind}/{name}/"), sets, algorithm }
     }
 
-    /// Takes one token of the client with this fingerprint.
+    /// Takes what a request of the client with this fingerprint costs.
     pub(crate) fn take(
         &self,
         shared: &impl SharedData,
         fingerprint: u64,
         now_ns: u64,
+        cost: u32,
+    ) -> Result<Taken, HostError> {
+        match &self.algorithm {
+            Algorithm::TokenBucket(meter) => self.take_by(meter, shared, fingerprint, now_ns, cost),
+            Algorithm::Gcra(meter) => self.take_by(meter, shared, fingerprint, now_ns, cost),
+        }
+    }
+
+    fn take_by<M: Meter>(
+        &self,
+        meter: &M,
+        shared: &impl SharedData,
+        fingerprint: u64,
+        now_ns: u64,
+        cost: u32,
     ) -> Result<Taken, HostError> {
         let key = format!("{}{:x}", self.key_prefix, fingerprint % self.sets);
         let mut attempts_left = ATTEMPTS_MAX;
         loop {
             let stored = shared.read(&key)?;
-            let (value, taken) = take_from_set(&self.bucket, &stored.value, fingerprint, now_ns);
+            let (value, taken) = take_from_set(meter, &stored.value, fingerprint, now_ns, cost);
             attempts_left -= 1;
             match shared.write(&key, &value, stored.mark) {
                 Ok(()) => return Ok(taken),
@@ -85,71 +117,74 @@ impl Table {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct Entry<S> {
     fingerprint: u64,
-    state: BucketState,
+    state: S,
 }
 
-/// The set after one token was taken from it, and what that says to the client.
-fn take_from_set(
-    bucket: &TokenBucket,
+/// The set after a request has taken its cost from it, and what that says to the client.
+fn take_from_set<M: Meter>(
+    meter: &M,
     value: &[u8],
     fingerprint: u64,
     now_ns: u64,
+    cost: u32,
 ) -> (Vec<u8>, Taken) {
-    let mut entries = unpack(bucket, value);
+    let mut entries = unpack(meter, value, now_ns);
     for entry in &mut entries {
-        entry.state = bucket.settle(entry.state, now_ns);
+        entry.state = meter.settled(entry.state, now_ns);
     }
-    entries.retain(|entry| entry.state.debt_units() > 0);
-    let before = withdraw(&mut entries, fingerprint);
-    let state = before.map_or(BucketState::FULL, |entry| entry.state);
-    let (state, decision) = bucket.take(state, now_ns, 1);
+    entries.retain(|entry| meter.debt(entry.state, now_ns) > 0);
+    let before = withdraw(meter, &mut entries, fingerprint, now_ns);
+    let state = before.map_or(M::FULL, |entry| entry.state);
+    let (state, decision) = meter.take(state, now_ns, cost);
     entries.push(Entry { fingerprint, state });
     let crowded = before.is_some_and(|entry| entry.fingerprint != fingerprint);
-    (pack(bucket, &entries), Taken { decision, recorded: true, crowded })
+    (pack(meter, &entries), Taken { decision, recorded: true, crowded })
 }
 
-/// Removes the client's own bucket; in a full set without it, the one that owes the least.
-fn withdraw(entries: &mut Vec<Entry>, fingerprint: u64) -> Option<Entry> {
+/// Removes the client's own entry; in a full set without it, the one that owes the least.
+fn withdraw<M: Meter>(
+    meter: &M,
+    entries: &mut Vec<Entry<M::State>>,
+    fingerprint: u64,
+    now_ns: u64,
+) -> Option<Entry<M::State>> {
     let own = entries.iter().position(|entry| entry.fingerprint == fingerprint);
-    let place = own.or_else(|| (entries.len() >= WAYS).then(|| least_debt(entries)).flatten());
+    let least = || {
+        let debts = entries.iter().map(|entry| meter.debt(entry.state, now_ns));
+        debts.enumerate().min_by_key(|(_, debt)| *debt).map(|(place, _)| place)
+    };
+    let place = own.or_else(|| (entries.len() >= WAYS).then(least).flatten());
     place.map(|place| entries.swap_remove(place))
 }
 
-fn least_debt(entries: &[Entry]) -> Option<usize> {
-    let debts = entries.iter().map(|entry| entry.state.debt_units());
-    debts.enumerate().min_by_key(|(_, debt)| *debt).map(|(place, _)| place)
-}
-
 /// Reads a set. A value that this module did not write is an empty set.
-fn unpack(bucket: &TokenBucket, value: &[u8]) -> Vec<Entry> {
+fn unpack<M: Meter>(meter: &M, value: &[u8], now_ns: u64) -> Vec<Entry<M::State>> {
     let Some((header, rest)) = value.split_first_chunk::<HEADER_BYTES>() else {
         return Vec::new();
     };
-    let (chunks, []) = rest.as_chunks::<ENTRY_BYTES>() else {
-        return Vec::new();
-    };
-    if chunks.len() > WAYS {
+    let entry_bytes = FINGERPRINT_BYTES + M::STATE_BYTES;
+    if rest.len() % entry_bytes != 0 || rest.len() > WAYS * entry_bytes {
         return Vec::new();
     }
     // A reload may have changed the numbers of the limit since; what is owed is kept.
     let written_in = u64::from_le_bytes(*header);
-    let rescaled = |state: BucketState| state.rescaled(written_in, bucket.units_per_token());
-    let entry = |chunk: &[u8; ENTRY_BYTES]| {
-        let (fingerprint, state) = chunk.split_first_chunk::<8>()?;
-        let state = rescaled(BucketState::from_bytes(state)?);
+    let entry = |chunk: &[u8]| {
+        let (fingerprint, state) = chunk.split_first_chunk::<FINGERPRINT_BYTES>()?;
+        let state = meter.rescaled(M::read(state)?, written_in, now_ns);
         Some(Entry { fingerprint: u64::from_le_bytes(*fingerprint), state })
     };
-    chunks.iter().filter_map(entry).collect()
+    rest.chunks_exact(entry_bytes).filter_map(entry).collect()
 }
 
-fn pack(bucket: &TokenBucket, entries: &[Entry]) -> Vec<u8> {
-    let mut value = Vec::with_capacity(HEADER_BYTES + entries.len() * ENTRY_BYTES);
-    value.extend_from_slice(&bucket.units_per_token().to_le_bytes());
+fn pack<M: Meter>(meter: &M, entries: &[Entry<M::State>]) -> Vec<u8> {
+    let entry_bytes = FINGERPRINT_BYTES + M::STATE_BYTES;
+    let mut value = Vec::with_capacity(HEADER_BYTES + entries.len() * entry_bytes);
+    value.extend_from_slice(&meter.units_per_token().to_le_bytes());
     for entry in entries {
         value.extend_from_slice(&entry.fingerprint.to_le_bytes());
-        value.extend_from_slice(&entry.state.to_bytes());
+        M::write(entry.state, &mut value);
     }
     value
 }
@@ -162,8 +197,19 @@ mod tests {
     const SECOND_NS: u64 = 1_000_000_000;
     const T0: u64 = 1_700_000_000 * SECOND_NS;
 
+    const ENTRY_BYTES: usize = FINGERPRINT_BYTES + TokenBucket::STATE_BYTES;
+
     fn table(entries: u32, burst: u32) -> Table {
-        Table::new("t", entries, TokenBucket::new(burst, 1, SECOND_NS).unwrap())
+        bucket_table(entries, burst, 1, SECOND_NS)
+    }
+
+    fn bucket_table(entries: u32, burst: u32, tokens: u32, period_ns: u64) -> Table {
+        let bucket = TokenBucket::new(burst, tokens, period_ns).unwrap();
+        Table::new("t", entries, Algorithm::TokenBucket(bucket))
+    }
+
+    fn gcra_table(entries: u32, burst: u32) -> Table {
+        Table::new("t", entries, Algorithm::Gcra(Gcra::new(burst, 1, SECOND_NS).unwrap()))
     }
 
     /// One request of a client, and whether it is allowed with how many tokens left.
@@ -172,7 +218,7 @@ mod tests {
     #[track_caller]
     fn check(table: &Table, shared: &Memory, rows: &[Row]) {
         for (i, (fingerprint, at_ns, allowed, remaining)) in rows.iter().enumerate() {
-            let taken = table.take(shared, *fingerprint, T0 + at_ns).unwrap();
+            let taken = table.take(shared, *fingerprint, T0 + at_ns, 1).unwrap();
             let decision = taken.decision;
             assert!(taken.recorded);
             assert_eq!((decision.allowed, decision.remaining), (*allowed, *remaining), "row {i}");
@@ -203,13 +249,13 @@ mod tests {
         let (table, shared) = (table(8, 4), Memory::default());
         for fingerprint in 1..=8 {
             for _ in 0..4.min(fingerprint + 1) {
-                assert!(!table.take(&shared, fingerprint, T0).unwrap().crowded);
+                assert!(!table.take(&shared, fingerprint, T0, 1).unwrap().crowded);
             }
         }
         let before = Memory::default();
-        before.put("glacis.wasm/1/t/0", &shared.read("glacis.wasm/1/t/0").unwrap().value);
+        before.put("glacis.wasm/2/b/t/0", &shared.read("glacis.wasm/2/b/t/0").unwrap().value);
         let crowded = |fingerprint, at_ns| {
-            let later = table.take(&before, fingerprint, at_ns).unwrap();
+            let later = table.take(&before, fingerprint, at_ns, 1).unwrap();
             later.crowded
         };
         assert!(crowded(9, T0), "a newcomer to a full set");
@@ -245,13 +291,86 @@ mod tests {
         for i in 0..100_000u64 {
             let at_ns = T0 + i * seconds * SECOND_NS / 100_000;
             let fingerprint = i.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            allowed += u64::from(table.take(&shared, fingerprint, at_ns).unwrap().decision.allowed);
+            allowed +=
+                u64::from(table.take(&shared, fingerprint, at_ns, 1).unwrap().decision.allowed);
         }
         let most = 64 * (3 + seconds);
         assert!((64 * 3..=most).contains(&allowed), "{allowed} of at most {most}");
         assert_eq!(shared.keys(), 8);
-        let set_bytes = HEADER_BYTES + WAYS * ENTRY_BYTES + "glacis.wasm/1/t/7".len();
+        let set_bytes = HEADER_BYTES + WAYS * ENTRY_BYTES + "glacis.wasm/2/b/t/7".len();
         assert!(shared.bytes() <= 8 * set_bytes, "{} bytes", shared.bytes());
+    }
+
+    /// Whoever is pushed out of a set and comes back is held to no less than it owed: whatever
+    /// strangers do, and in whatever order, the table allows a client nothing that a bucket of its
+    /// own, which nobody can push out, would not have allowed it.
+    #[test]
+    fn nobody_resets_its_own_bucket() {
+        let (burst, tokens, period_ns) = (5, 1, SECOND_NS);
+        let own = TokenBucket::new(burst, tokens, period_ns).unwrap();
+        for (name, table) in [("bucket", table(16, burst)), ("gcra", gcra_table(16, burst))] {
+            let mut crowded = 0;
+            for seed in 1..=20u64 {
+                let shared = Memory::default();
+                let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                let mut states = std::collections::HashMap::new();
+                let mut now_ns = T0;
+                for step in 0..2_000 {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    // Few clients that come back often, among floods of new ones.
+                    let fingerprint = match (random >> 40) % 4 {
+                        0 => (random >> 50) % 6,
+                        _ => (random >> 33) % 100,
+                    };
+                    let cost = 1 + u32::try_from((random >> 60) % 3).unwrap();
+                    now_ns += (random >> 20) % 100_000_000;
+                    let taken = table.take(&shared, fingerprint, now_ns, cost).unwrap();
+                    crowded += u32::from(taken.crowded);
+                    let state = states.entry(fingerprint).or_insert(TokenBucket::FULL);
+                    if taken.decision.allowed {
+                        let alone = own.take(*state, now_ns, cost);
+                        assert!(alone.1.allowed, "{name}, seed {seed}, step {step}");
+                        *state = alone.0;
+                    }
+                }
+            }
+            assert!(crowded > 5_000, "{name}: clients have to be pushed out, {crowded} were");
+        }
+    }
+
+    /// The attack as it would be made: an address that has used up its limit floods the table from
+    /// as many others as it takes, to find its own bucket full again. It pays for every one of
+    /// them, and gains nothing.
+    #[test]
+    fn a_flood_does_not_reset_the_flooder() {
+        for table in [table(64, 3), gcra_table(64, 3)] {
+            let shared = Memory::default();
+            let allowed = |fingerprint, at_ns| {
+                table.take(&shared, fingerprint, at_ns, 1).unwrap().decision.allowed
+            };
+            let used_up = (0..10).filter(|_| allowed(1, T0)).count();
+            assert_eq!(used_up, 3);
+            for round in 0..10u64 {
+                for stranger in 0..2_000u64 {
+                    let hash = (round * 2_000 + stranger + 2).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                    allowed(hash, T0);
+                }
+                assert!(!allowed(1, T0), "round {round}");
+            }
+        }
+    }
+
+    /// A table of GCRA takes sixteen bytes for each client, one of buckets 24.
+    #[test]
+    fn memory_of_a_full_table() {
+        for (table, entry_bytes) in [(table(64, 3), 24), (gcra_table(64, 3), 16)] {
+            let shared = Memory::default();
+            for i in 0..10_000u64 {
+                table.take(&shared, i.wrapping_mul(0x9E37_79B9_7F4A_7C15), T0, 1).unwrap();
+            }
+            let set_bytes = HEADER_BYTES + WAYS * entry_bytes + "glacis.wasm/2/b/t/7".len();
+            assert_eq!(shared.bytes(), 8 * set_bytes);
+        }
     }
 
     #[test]
@@ -260,14 +379,14 @@ mod tests {
         let rows: [&[u8]; 5] = [b"", b"x", &[0xFF; 8], &[0xFF; 31], &one_entry_more];
         for value in rows {
             let (table, shared) = (table(8, 2), Memory::default());
-            shared.put("glacis.wasm/1/t/0", value);
+            shared.put("glacis.wasm/2/b/t/0", value);
             check(&table, &shared, &[(1, 0, true, 1), (1, 0, true, 0), (1, 0, false, 0)]);
         }
         // One that looks like a set: the worst is that its places are taken for a while.
         let (table, shared) = (table(8, 2), Memory::default());
         let mut forged = SECOND_NS.to_le_bytes().to_vec();
         forged.resize(HEADER_BYTES + WAYS * ENTRY_BYTES, 0xFF);
-        shared.put("glacis.wasm/1/t/0", &forged);
+        shared.put("glacis.wasm/2/b/t/0", &forged);
         check(&table, &shared, &[(1, 0, false, 0), (1, 2 * SECOND_NS, true, 1)]);
     }
 
@@ -276,7 +395,7 @@ mod tests {
         let shared = Memory::default();
         let old = table(8, 4);
         check(&old, &shared, &[(1, 0, true, 3), (1, 0, true, 2), (1, 0, true, 1)]);
-        let new = Table::new("t", 8, TokenBucket::new(5, 7, 3 * SECOND_NS).unwrap());
+        let new = bucket_table(8, 5, 7, 3 * SECOND_NS);
         check(&new, &shared, &[(1, 0, true, 1)]);
         // While both are in use, neither loses anything but the fraction of a unit.
         check(&old, &shared, &[(1, 0, false, 0)]);
@@ -289,11 +408,11 @@ mod tests {
         for (lost_writes, expected) in rows {
             let (table, shared) = (table(8, 1), Memory::default());
             shared.lost_writes.set(lost_writes);
-            let result = table.take(&shared, 1, T0).map(|taken| taken.recorded);
+            let result = table.take(&shared, 1, T0, 1).map(|taken| taken.recorded);
             assert_eq!(result, expected, "{lost_writes} lost writes");
         }
         let (table, shared) = (table(8, 1), Memory::default());
         shared.broken.set(true);
-        assert_eq!(table.take(&shared, 1, T0), Err(HostError));
+        assert_eq!(table.take(&shared, 1, T0, 1), Err(HostError));
     }
 }

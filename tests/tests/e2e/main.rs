@@ -16,6 +16,7 @@ mod bypasses;
 mod configs;
 mod decisions;
 mod failure;
+mod filter;
 mod full_duplex;
 mod grpc;
 mod limits;

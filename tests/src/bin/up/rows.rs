@@ -215,7 +215,7 @@ fn answered_by(line: &Value) -> &'static str {
     match line["wasm_verdict"].as_str().unwrap_or_default() {
         _ if details == "via_upstream" => UPSTREAM,
         _ if details.starts_with("glacis_") => EXT_PROC,
-        "denied:list" | "limited" => WASM_FILTER,
+        verdict if verdict.starts_with("denied:") || verdict.starts_with("limited:") => WASM_FILTER,
         _ => ENVOY,
     }
 }

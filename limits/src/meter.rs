@@ -1,0 +1,42 @@
+//! What a table of limits needs of the arithmetic of one limit.
+//!
+//! [`TokenBucket`](crate::token_bucket::TokenBucket) and [`Gcra`](crate::gcra::Gcra) both have it,
+//! so that a table is written once.
+
+use crate::token_bucket::Decision;
+use std::fmt::Debug;
+
+/// The arithmetic of a limit, whose state for one client is a small value of a fixed size.
+pub trait Meter {
+    /// Where one client stands.
+    type State: Copy + Debug + PartialEq;
+
+    /// The state of a client that was never seen.
+    const FULL: Self::State;
+
+    /// The length of the byte form of a state.
+    const STATE_BYTES: usize;
+
+    /// The state as it stands at `now_ns`: what has been gained since is added.
+    fn settled(&self, state: Self::State, now_ns: u64) -> Self::State;
+
+    /// What is missing at `now_ns`, in a unit of the meter's own; 0 says no more than no state.
+    /// The state is one that [`Meter::settled`] gave for this very time.
+    fn debt(&self, state: Self::State, now_ns: u64) -> u64;
+
+    /// Takes `cost` tokens if they are there, and says how the client stands.
+    fn take(&self, state: Self::State, now_ns: u64, cost: u32) -> (Self::State, Decision);
+
+    /// How many units of debt a token has: what [`Meter::rescaled`] wants to know of the meter
+    /// that wrote a state.
+    fn units_per_token(&self) -> u64;
+
+    /// The same number of tokens owed, of a state that a meter with another unit has written.
+    fn rescaled(&self, state: Self::State, from_units_per_token: u64, now_ns: u64) -> Self::State;
+
+    /// Appends the byte form, [`Meter::STATE_BYTES`] long.
+    fn write(state: Self::State, out: &mut Vec<u8>);
+
+    /// Reads the byte form; any bytes of the right length are a state.
+    fn read(bytes: &[u8]) -> Option<Self::State>;
+}

@@ -1,0 +1,130 @@
+//! The wasm-filter alone in a real Envoy: no processor, only the filter before the sample upstream.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::envoy::{self, Envoy};
+use crate::failure::Outcome;
+use crate::http::{self, Request, Response};
+use crate::log::Folder;
+use crate::{ports, settings, upstream};
+
+/// An Envoy with the filter, on free ports; stopped when dropped.
+#[derive(Debug)]
+pub struct Filter {
+    /// Envoy.
+    pub envoy: Envoy,
+    /// Configuration and log.
+    pub folder: Folder,
+    proxy: u16,
+}
+
+/// What differs from one Envoy to another.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Setup<'a> {
+    /// The plugin configuration, a JSON object.
+    pub plugin: &'a str,
+    /// HTTP filters before ours, as YAML: items of a list.
+    pub before: &'a str,
+    /// Where the cluster `feed` is; nobody, if not given.
+    pub feed: u16,
+}
+
+impl Filter {
+    /// Starts Envoy and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// If something is missing or does not start.
+    pub fn start(folder: &Path, setup: Setup<'_>) -> Outcome<Self> {
+        let folder = Folder::new(folder)?;
+        let [proxy, admin, upstream] = ports::free()?;
+        upstream::spawn(upstream)?;
+        let wasm = settings::wasm()?.display().to_string();
+        let config = config(&setup, [proxy, admin, upstream], &wasm);
+        let envoy = Envoy::start(&settings::envoy()?, &settings::root(), &config, admin, &folder)?;
+        Ok(Self { envoy, folder, proxy })
+    }
+
+    /// Sends one request as the client `from`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no answer.
+    pub fn send(&self, from: Ipv4Addr, request: &Request) -> Outcome<Response> {
+        let proxy = SocketAddr::from((Ipv4Addr::LOCALHOST, self.proxy));
+        http::send(Some(from), proxy, request)
+    }
+
+    /// The verdicts in the access log so far, with their clients. A moment may pass before a
+    /// request is among them.
+    ///
+    /// # Errors
+    ///
+    /// If the admin port does not answer.
+    pub fn verdicts(&self) -> Outcome<Vec<(String, String)>> {
+        self.envoy.reopen_logs()?;
+        let log = self.folder.read(envoy::LOG);
+        let lines = log.lines().flat_map(serde_json::from_str::<Value>);
+        let text = |line: &Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        Ok(lines.map(|line| (text(&line, "client"), text(&line, "verdict"))).collect())
+    }
+}
+
+/// The configuration of Envoy: JSON is YAML, so that the plugin's needs no indentation.
+fn config(setup: &Setup<'_>, [proxy, admin, upstream]: [u16; 3], wasm: &str) -> String {
+    let plugin = Value::from(setup.plugin);
+    let before = setup.before;
+    let cluster = |name: &str, port: u16| {
+        format!(
+            "  - {{name: {name}, connect_timeout: 1s, type: STATIC, load_assignment: \
+             {{cluster_name: {name}, endpoints: [{{lb_endpoints: [{{endpoint: {{address: \
+             {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}}}}}]}}]}}}}\n"
+        )
+    };
+    let clusters = cluster("upstream", upstream) + &cluster("feed", setup.feed);
+    format!(
+        r#"admin: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {admin}}}}}}}
+static_resources:
+  listeners:
+  - name: filter
+    address: {{socket_address: {{address: 127.0.0.1, port_value: {proxy}}}}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: filter
+          use_remote_address: true
+          access_log:
+          - name: envoy.access_loggers.stdout
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StdoutAccessLog
+              log_format:
+                json_format:
+                  client: "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%"
+                  verdict: "%FILTER_STATE(wasm.glacis.wasm:PLAIN)%"
+          http_filters:
+{before}
+          - name: envoy.filters.http.wasm
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm
+              config:
+                name: glacis
+                root_id: glacis
+                failure_policy: FAIL_RELOAD
+                vm_config: {{runtime: envoy.wasm.runtime.v8, code: {{local: {{filename: "{wasm}"}}}}}}
+                configuration:
+                  "@type": type.googleapis.com/google.protobuf.StringValue
+                  value: {plugin}
+          - name: envoy.filters.http.router
+            typed_config: {{"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}
+          route_config:
+            virtual_hosts:
+            - {{name: all, domains: ["*"], routes: [{{match: {{prefix: /}}, route: {{cluster: upstream}}}}]}}
+  clusters:
+{clusters}"#
+    )
+}

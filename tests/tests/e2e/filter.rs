@@ -1,0 +1,113 @@
+//! What the wasm-filter does by itself: each limit and list of its own in a real Envoy.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use glacis_tests::filter::{Filter, Setup};
+use glacis_tests::http::Request;
+
+use crate::support::{client, eventually, folder};
+
+/// A filter of one test; its log is shown when the test fails.
+struct Own(Filter);
+
+impl Own {
+    fn start(name: &str, setup: Setup<'_>) -> Self {
+        Self(Filter::start(&folder(name), setup).unwrap())
+    }
+
+    #[track_caller]
+    fn status(&self, from: Ipv4Addr, request: &Request) -> u16 {
+        self.0.send(from, request).unwrap().status
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.0.folder.story());
+        }
+    }
+}
+
+/// Tokens signed with HS256 by the key below: `{"sub": "ann"}` and `{"sub": "bob"}`.
+const ANN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhbm4iLCJpc3MiOiJ0ZXN0In0.ZKQhbyDZAe3hEJtgfswtpU7h6jAEQpIy0JX_N2alIWs";
+const BOB: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJib2IiLCJpc3MiOiJ0ZXN0In0.tX4XAkTbLaSD9FIza1eaV82xa2aK_IC_eO9wIB244_s";
+const JWT_AUTHN: &str = r#"
+          - name: envoy.filters.http.jwt_authn
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication
+              providers:
+                test:
+                  issuer: test
+                  payload_in_metadata: jwt_payload
+                  local_jwks: {inline_string: '{"keys": [{"kty": "oct", "alg": "HS256", "k": "Z2xhY2lzLXRlc3Qta2V5LWdsYWNpcy10ZXN0LWtleQ"}]}'}
+              rules: [{match: {prefix: /}, requires: {requires_any: {requirements: [{provider_name: test}, {allow_missing: {}}]}}}]"#;
+
+const LIMITS: &str = r#"{"rate_limits": [
+    {"name": "login", "algorithm": "gcra", "requests": 2, "per_seconds": 3600,
+     "match": {"methods": ["POST"], "paths": ["/login"]}},
+    {"name": "key", "requests": 3, "per_seconds": 3600, "key": [{"header": "x-key", "absent": "skip"}]},
+    {"name": "cookie", "requests": 4, "per_seconds": 3600,
+     "key": ["host", {"cookie": "session", "absent": "skip"}]},
+    {"name": "user", "requests": 2, "per_seconds": 3600, "key": [{"jwt_claim": "sub", "absent": "skip"}]},
+    {"name": "costly", "requests": 10, "cost": 5, "per_seconds": 3600, "headers_on_allowed": true,
+     "match": {"paths": ["/report/{id}"]}},
+    {"name": "watch", "requests": 1, "per_seconds": 3600, "shadow": true, "match": {"paths": ["/watched"]}}
+]}"#;
+
+/// Requests that share a limit, the number that pass, and the name of the limit.
+fn limited_rows() -> Vec<(Vec<Request>, usize, &'static str)> {
+    let get = |path: &str| Request::get(path);
+    let login = |path: &str| Request::new("POST", path).header("content-length", "0");
+    let bearer = |token: &str| get("/echo").header("authorization", format!("Bearer {token}"));
+    vec![
+        // However the path is written.
+        (
+            vec![login("/login"), login("/%6cogin?a"), login("//LOGIN/"), login("/a/..;/login")],
+            2,
+            "login",
+        ),
+        (vec![get("/a").header("x-key", "one"); 5], 3, "key"),
+        (vec![get("/a").header("x-key", "two"); 4], 3, "key"),
+        (vec![get("/a").header("cookie", "a=b; session=s1"); 6], 4, "cookie"),
+        (vec![bearer(ANN); 4], 2, "user"),
+        (vec![bearer(BOB); 3], 2, "user"),
+        (vec![get("/report/7"), get("/report/8"), get("/report/9")], 2, "costly"),
+    ]
+}
+
+#[test]
+fn limits_of_all_kinds() {
+    let own = Own::start("limits", Setup { plugin: LIMITS, before: JWT_AUTHN, feed: 1 });
+    for (requests, expected, name) in limited_rows() {
+        // Each request from another address, where the key has none.
+        let same = client();
+        let by_address = matches!(name, "login" | "costly");
+        let from = || if by_address { same } else { client() };
+        let answers: Vec<_> =
+            requests.iter().map(|request| own.0.send(from(), request).unwrap()).collect();
+        let passed = answers.iter().take_while(|answer| answer.status == 200).count();
+        assert_eq!(passed, expected, "{name}: {answers:?}");
+        for answer in &answers[passed..] {
+            assert_eq!(answer.status, 429, "{name}");
+            let policy = answer.header("ratelimit-policy").unwrap();
+            assert!(policy.starts_with(&format!("\"{name}\";q=")), "{policy}");
+            assert!(answer.header("retry-after").unwrap().parse::<u32>().unwrap() > 0);
+        }
+    }
+    let answer = own.0.send(client(), &Request::get("/report/1")).unwrap();
+    assert_eq!(answer.header("ratelimit-policy"), Some("\"costly\";q=10;w=3600"));
+    assert!(answer.header("ratelimit").unwrap().starts_with("\"costly\";r=1;t="));
+    // Neither path nor method of the login alone is limited, nor anything that has no limit.
+    let from = client();
+    assert!((0..20).all(|_| own.status(from, &Request::get("/login")) == 200));
+
+    let watched = client();
+    assert!((0..3).all(|_| own.status(watched, &Request::get("/watched")) == 200));
+    eventually("what is only watched is noted", Duration::from_secs(10), || {
+        let noted = (watched.to_string(), "shadow:limited:watch".to_owned());
+        own.0.verdicts().unwrap().iter().filter(|line| **line == noted).count() == 2
+    });
+    assert!(own.0.envoy.stat("wasmcustom.glacis_wasm_shadow_limited_total").unwrap() == 2);
+}

@@ -1,0 +1,314 @@
+//! What is known of a request: asked of the host when a check wants it, and not twice.
+
+use crate::config::{Absent, KeyPart, RateLimit};
+use crate::seed::Seed;
+use glacis_limits::cidr::network_of;
+use glacis_limits::keyed_hash::sip_hash_24;
+use glacis_limits::path;
+use std::cell::OnceCell;
+use std::fmt;
+use std::net::IpAddr;
+
+/// The head of a request, at its host.
+pub(crate) trait Request {
+    /// A header field, or a pseudo-header such as `:path`.
+    fn header(&self, name: &str) -> Option<Vec<u8>>;
+
+    /// Dynamic metadata: the name of the filter that has set it, then the keys.
+    fn metadata(&self, keys: &[String]) -> Option<Vec<u8>>;
+}
+
+/// A request and what has been worked out about it.
+pub(crate) struct Facts<'a> {
+    request: &'a dyn Request,
+    /// The client's address, with a mapped IPv4 address unmapped.
+    pub(crate) client: Option<IpAddr>,
+    path: OnceCell<Vec<u8>>,
+    host: OnceCell<Vec<u8>>,
+    method: OnceCell<Vec<u8>>,
+}
+
+impl fmt::Debug for Facts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Facts").field("client", &self.client).finish_non_exhaustive()
+    }
+}
+
+/// What a limit counts a request under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fingerprint {
+    Of(u64),
+    /// The limit does not apply to this request.
+    Skip,
+    /// It would be counted by its address, and has none.
+    NoAddress,
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn new(request: &'a dyn Request, client: Option<IpAddr>) -> Self {
+        let (path, host, method) = Default::default();
+        Self { request, client, path, host, method }
+    }
+
+    /// The path in one form; see [`path::normalized`].
+    pub(crate) fn path(&self) -> &[u8] {
+        let read = || path::normalized(&self.request.header(":path").unwrap_or_default());
+        self.path.get_or_init(read)
+    }
+
+    /// The host without port and the dot at its end, in lower case.
+    pub(crate) fn host(&self) -> &[u8] {
+        self.host.get_or_init(|| plain_host(self.request.header(":authority").unwrap_or_default()))
+    }
+
+    /// The method, in upper case.
+    pub(crate) fn method(&self) -> &[u8] {
+        let read = || self.request.header(":method").unwrap_or_default().to_ascii_uppercase();
+        self.method.get_or_init(read)
+    }
+
+    /// Whether the limit is for requests like this.
+    pub(crate) fn fits(&self, limit: &RateLimit) -> bool {
+        let applies = &limit.applies;
+        (applies.methods.is_empty() || applies.methods.iter().any(|known| known == self.method()))
+            && (applies.hosts.is_empty() || applies.hosts.iter().any(|known| known == self.host()))
+            && (applies.paths.is_empty()
+                || applies.paths.iter().any(|template| template.matches(self.path())))
+    }
+
+    /// A keyed hash of what the limit tells clients apart by.
+    ///
+    /// Each part is written with its place, its kind and its length before it, so that no two
+    /// requests with different parts are written alike.
+    pub(crate) fn fingerprint(&self, limit: &RateLimit, seed: Seed) -> Fingerprint {
+        let mut bytes = Vec::with_capacity(64);
+        for part in &limit.key {
+            let (kind, value) = match (self.part(part, limit), absent(part)) {
+                (Some(value), _) => (b'=', value),
+                (None, Absent::Shared) => (b'-', Vec::new()),
+                (None, Absent::Skip) => return Fingerprint::Skip,
+                (None, Absent::Address) => match self.network(limit) {
+                    Some(network) => (b'@', network),
+                    None => return Fingerprint::NoAddress,
+                },
+            };
+            bytes.push(kind);
+            bytes.extend_from_slice(&(value.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(&value);
+        }
+        Fingerprint::Of(sip_hash_24(seed, &bytes))
+    }
+
+    fn part(&self, part: &KeyPart, limit: &RateLimit) -> Option<Vec<u8>> {
+        match part {
+            KeyPart::ClientAddress => self.network(limit),
+            KeyPart::Host => Some(self.host().to_vec()),
+            KeyPart::Method => Some(self.method().to_vec()),
+            KeyPart::Path(templates) => {
+                let first = templates.iter().position(|template| template.matches(self.path()));
+                Some(first.map_or(u64::MAX, |first| first as u64).to_le_bytes().to_vec())
+            }
+            KeyPart::Header(name, _) => self.request.header(name),
+            KeyPart::Cookie(name, _) => cookie(&self.request.header("cookie")?, name),
+            KeyPart::Metadata(keys, _) => self.request.metadata(keys),
+        }
+        // What is empty is as good as not there, and as cheap to send.
+        .filter(|value| !value.is_empty())
+    }
+
+    fn network(&self, limit: &RateLimit) -> Option<Vec<u8>> {
+        // Four bytes and sixteen: the lengths keep the two kinds apart.
+        let prefix = if self.client?.is_ipv4() { limit.ipv4_prefix } else { limit.ipv6_prefix };
+        Some(match network_of(self.client?, prefix) {
+            IpAddr::V4(network) => network.octets().to_vec(),
+            IpAddr::V6(network) => network.octets().to_vec(),
+        })
+    }
+}
+
+fn absent(part: &KeyPart) -> Absent {
+    match part {
+        KeyPart::Header(_, absent) | KeyPart::Cookie(_, absent) | KeyPart::Metadata(_, absent) => {
+            *absent
+        }
+        _ => Absent::Address,
+    }
+}
+
+fn plain_host(mut authority: Vec<u8>) -> Vec<u8> {
+    // A colon inside of brackets is part of an address of IPv6.
+    let colon = authority.iter().rposition(|byte| *byte == b':');
+    let bracket = authority.iter().rposition(|byte| *byte == b']');
+    if let Some(colon) = colon.filter(|colon| bracket.is_none_or(|bracket| bracket < *colon)) {
+        authority.truncate(colon);
+    }
+    while authority.last() == Some(&b'.') {
+        authority.pop();
+    }
+    authority.make_ascii_lowercase();
+    authority
+}
+
+/// The first cookie of that name (RFC 6265, section 4.2.1).
+fn cookie(field: &[u8], name: &[u8]) -> Option<Vec<u8>> {
+    field.split(|byte| *byte == b';').find_map(|pair| {
+        let (given, value) = pair.split_at_checked(pair.iter().position(|byte| *byte == b'=')?)?;
+        (given.trim_ascii() == name)
+            .then(|| value.get(1..).unwrap_or_default().trim_ascii().to_vec())
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod fake {
+    //! The request of the tests: a list of fields, and metadata joined by `/`.
+
+    use super::Request;
+
+    #[derive(Clone, Debug, Default)]
+    pub(crate) struct Fake {
+        pub(crate) fields: Vec<(&'static str, &'static str)>,
+    }
+
+    impl Request for Fake {
+        fn header(&self, name: &str) -> Option<Vec<u8>> {
+            let field = self.fields.iter().find(|(field, _)| *field == name);
+            field.map(|(_, value)| value.as_bytes().to_vec())
+        }
+
+        fn metadata(&self, keys: &[String]) -> Option<Vec<u8>> {
+            self.header(&keys.join("/"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fake::Fake;
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn hosts() {
+        let rows: &[(&str, &str)] = &[
+            ("Example.ORG", "example.org"),
+            ("example.org:8080", "example.org"),
+            ("example.org.", "example.org"),
+            ("example.org.:443", "example.org"),
+            ("[2001:db8::1]", "[2001:db8::1]"),
+            ("[2001:db8::1]:443", "[2001:db8::1]"),
+            ("", ""),
+            (":", ""),
+        ];
+        for (given, expected) in rows {
+            let host = plain_host(given.as_bytes().to_vec());
+            assert_eq!(host, expected.as_bytes(), "{given}");
+        }
+    }
+
+    #[test]
+    fn cookies() {
+        let rows: &[(&str, Option<&str>)] = &[
+            ("id=7", Some("7")),
+            ("a=b; id=7; id=8", Some("7")),
+            ("a=b;id = 7 ;c", Some("7")),
+            ("id=", Some("")),
+            ("id=a=b", Some("a=b")),
+            ("xid=7", None),
+            ("id", None),
+            (";;=;", None),
+            ("", None),
+        ];
+        for (field, expected) in rows {
+            let value = cookie(field.as_bytes(), b"id");
+            assert_eq!(value.as_deref(), expected.map(str::as_bytes), "{field}");
+        }
+    }
+
+    type Fields = &'static [(&'static str, &'static str)];
+
+    /// Which pairs of requests are the same client to a limit with this key.
+    #[track_caller]
+    fn check(key: &str, rows: &[(Fields, Fields, bool)]) {
+        let config = format!(r#"{{"rate_limits": [{{"requests": 1, "key": {key}}}]}}"#);
+        let config = Config::parse(config.as_bytes()).unwrap();
+        let limit = &config.rate_limits[0];
+        let of = |fields: Fields| {
+            let address = fields.iter().find(|(name, _)| *name == "address");
+            let client = address.map_or("192.0.2.1", |(_, address)| address).parse().ok();
+            let fake = Fake { fields: fields.to_vec() };
+            Facts::new(&fake, client).fingerprint(limit, [7; 16])
+        };
+        for (one, other, same) in rows {
+            assert_eq!(of(one) == of(other), *same, "{key}: {one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn keys() {
+        check(
+            r#"["client_address"]"#,
+            &[(&[], &[("address", "192.0.2.2")], false), (&[], &[("a", "b")], true)],
+        );
+        check(
+            r#"[{"header": "X-Key"}]"#,
+            &[
+                (&[("x-key", "a")], &[("x-key", "b")], false),
+                (&[("x-key", "a")], &[("x-key", "a"), ("address", "192.0.2.2")], true),
+                // Who leaves it out is counted by address, and an empty one is none.
+                (&[], &[("address", "192.0.2.2")], false),
+                (&[], &[("x-key", "")], true),
+                // An address as the value is not the address itself.
+                (&[], &[("x-key", "\u{0}")], false),
+            ],
+        );
+        check(
+            r#"[{"header": "x-key", "absent": "shared"}, {"cookie": "c", "absent": "shared"}]"#,
+            &[
+                (&[], &[("address", "192.0.2.2")], true),
+                (
+                    &[("x-key", "ab"), ("cookie", "c=c")],
+                    &[("x-key", "a"), ("cookie", "c=bc")],
+                    false,
+                ),
+                (&[("x-key", "a")], &[("cookie", "c=a")], false),
+            ],
+        );
+        check(
+            r#"["host", {"path": ["/users/{id}", "/login"]}]"#,
+            &[
+                (&[(":path", "/users/1")], &[(":path", "/USERS/%32?x")], true),
+                (&[(":path", "/users/1")], &[(":path", "/login")], false),
+                (&[(":path", "/a")], &[(":path", "/b")], true),
+                (&[(":authority", "a.b:1")], &[(":authority", "A.B")], true),
+                (&[(":authority", "a.b")], &[(":authority", "a.c")], false),
+            ],
+        );
+        check(
+            r#"[{"jwt_claim": "sub"}, "method"]"#,
+            &[
+                (
+                    &[("envoy.filters.http.jwt_authn/jwt_payload/sub", "ann")],
+                    &[("envoy.filters.http.jwt_authn/jwt_payload/sub", "bob")],
+                    false,
+                ),
+                (&[(":method", "GET")], &[(":method", "get")], true),
+                (&[(":method", "GET")], &[(":method", "POST")], false),
+            ],
+        );
+    }
+
+    #[test]
+    fn without_address() {
+        let config = br#"{"rate_limits": [
+            {"name": "a", "requests": 1},
+            {"name": "b", "requests": 1, "key": [{"header": "x", "absent": "skip"}]},
+            {"name": "c", "requests": 1, "key": [{"header": "x"}]}
+        ]}"#;
+        let config = Config::parse(config).unwrap();
+        let fake = Fake::default();
+        let facts = Facts::new(&fake, None);
+        let of: Vec<_> =
+            config.rate_limits.iter().map(|limit| facts.fingerprint(limit, [7; 16])).collect();
+        assert_eq!(of, [Fingerprint::NoAddress, Fingerprint::Skip, Fingerprint::NoAddress]);
+    }
+}
