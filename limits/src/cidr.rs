@@ -137,6 +137,20 @@ impl Cidr {
         Ok(Self::canonical(network, prefix))
     }
 
+    /// The first and the last address.
+    #[must_use]
+    pub fn bounds(&self) -> (IpAddr, IpAddr) {
+        let last = match self.network {
+            IpAddr::V4(first) => {
+                Ipv4Addr::from_bits(first.to_bits() | !mask_v4(self.prefix)).into()
+            }
+            IpAddr::V6(first) => {
+                Ipv6Addr::from_bits(first.to_bits() | !mask_v6(self.prefix)).into()
+            }
+        };
+        (self.network, last)
+    }
+
     /// A mapped network that lies within `::ffff:0:0/96` is the network of IPv4 that it maps.
     fn canonical(network: IpAddr, prefix: u8) -> Self {
         match (network.to_canonical(), prefix.checked_sub(96)) {

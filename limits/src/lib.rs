@@ -23,6 +23,8 @@ pub mod cidr;
 pub mod gcra;
 pub mod keyed_hash;
 pub mod meter;
+pub mod network_list;
+pub mod network_map;
 pub mod path;
 pub mod rate_headers;
 pub mod token_bucket;

@@ -28,7 +28,7 @@ pub struct Setup<'a> {
     pub plugin: &'a str,
     /// HTTP filters before ours, as YAML: items of a list.
     pub before: &'a str,
-    /// Where the cluster `feed` is; nobody, if not given.
+    /// The port of the cluster `feed`; 0 is a cluster without endpoints.
     pub feed: u16,
 }
 
@@ -84,7 +84,11 @@ fn config(setup: &Setup<'_>, [proxy, admin, upstream]: [u16; 3], wasm: &str) -> 
              {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}}}}}]}}]}}}}\n"
         )
     };
-    let clusters = cluster("upstream", upstream) + &cluster("feed", setup.feed);
+    let mut clusters = cluster("upstream", upstream);
+    match setup.feed {
+        0 => clusters.push_str("  - {name: feed, connect_timeout: 1s, type: STATIC}\n"),
+        port => clusters.push_str(&cluster("feed", port)),
+    }
     format!(
         r#"admin: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {admin}}}}}}}
 static_resources:

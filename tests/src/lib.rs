@@ -13,6 +13,7 @@ pub mod grpc;
 pub mod filter;
 pub mod http;
 pub mod http2;
+pub mod list_server;
 pub mod log;
 pub mod ports;
 pub mod process;

@@ -5,17 +5,16 @@
 
 mod document;
 mod limit;
+mod lists;
 
 use crate::json::{self, Json};
-use document::{Object, Problems, shown};
-use glacis_limits::cidr::{Cidr, CidrSet};
+use document::{Object, Problems};
 pub(crate) use limit::{Absent, KeyPart, RateLimit};
+pub(crate) use lists::AddressLists;
 use std::fmt;
 
 /// The longest configuration, in bytes.
 pub(crate) const CONFIG_BYTES_MAX: usize = 8 << 20;
-/// The most entries of one address list: 512 KiB to 2 MiB of memory in each worker.
-const LIST_ENTRIES_MAX: usize = 65_536;
 /// More proxies in a row than this are a mistake.
 const TRUSTED_HOPS_MAX: u64 = 16;
 /// How much of a text that is no JSON is shown, in bytes.
@@ -24,8 +23,7 @@ const START_BYTES: usize = 24;
 /// A configuration, checked.
 #[derive(Debug)]
 pub(crate) struct Config {
-    pub(crate) allow: CidrSet,
-    pub(crate) deny: CidrSet,
+    pub(crate) lists: AddressLists,
     pub(crate) trusted_hops: u8,
     pub(crate) failure_mode: FailureMode,
     pub(crate) rate_limits: Vec<RateLimit>,
@@ -87,56 +85,12 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
     };
     const FIELDS: &[&str] = &["address_lists", "trusted_hops", "failure_mode", "rate_limits"];
     let object = Object::new("$", &json, FIELDS, problems)?;
-    let (allow, deny) = read_lists(&object, problems);
+    let lists = lists::read(&object, problems);
     let trusted_hops = object.whole("trusted_hops", 0, 0, TRUSTED_HOPS_MAX, problems);
     let failure_mode = read_failure_mode(&object, problems);
     let rate_limits = limit::read_all(&object, problems);
     let trusted_hops = u8::try_from(trusted_hops).ok()?;
-    Some(Config { allow, deny, trusted_hops, failure_mode, rate_limits })
-}
-
-fn read_lists(object: &Object<'_>, problems: &mut Problems) -> (CidrSet, CidrSet) {
-    let Some(json) = object.field("address_lists") else {
-        return Default::default();
-    };
-    match Object::new("address_lists", json, &["allow", "deny"], problems) {
-        Some(lists) => (read_list(&lists, "allow", problems), read_list(&lists, "deny", problems)),
-        None => Default::default(),
-    }
-}
-
-fn read_list(lists: &Object<'_>, name: &str, problems: &mut Problems) -> CidrSet {
-    let path = lists.path_of(name);
-    let entries = match lists.field(name) {
-        None => return CidrSet::default(),
-        Some(Json::List(entries)) => entries,
-        Some(other) => {
-            problems.wrong::<()>(&path, other, "a list of addresses such as [\"192.0.2.0/24\"]");
-            return CidrSet::default();
-        }
-    };
-    if entries.len() > LIST_ENTRIES_MAX {
-        let given = entries.len();
-        problems.add::<()>(
-            &path,
-            format_args!(
-                "it has {given} entries; write at most {LIST_ENTRIES_MAX}, with larger networks"
-            ),
-        );
-        return CidrSet::default();
-    }
-    let mut read_entry = |(i, entry): (usize, &Json)| {
-        let path = format!("{path}[{i}]");
-        let Json::Text(text) = entry else {
-            problems.wrong::<()>(&path, entry, "an address such as \"192.0.2.0/24\"");
-            return None;
-        };
-        match Cidr::parse(text) {
-            Ok(cidr) => Some(cidr),
-            Err(error) => problems.add(&path, format_args!("{}: {error}", shown(text))),
-        }
-    };
-    entries.iter().enumerate().filter_map(&mut read_entry).collect()
+    Some(Config { lists, trusted_hops, failure_mode, rate_limits })
 }
 
 fn read_failure_mode(object: &Object<'_>, problems: &mut Problems) -> FailureMode {
@@ -153,6 +107,7 @@ fn read_failure_mode(object: &Object<'_>, problems: &mut Problems) -> FailureMod
 
 #[cfg(test)]
 mod tests {
+    use super::lists::LIST_ENTRIES_MAX;
     use super::*;
     use crate::table::Algorithm;
 
@@ -166,7 +121,7 @@ mod tests {
     #[test]
     fn defaults() {
         let config = Config::parse(b"{}").unwrap();
-        assert!(config.allow.is_empty() && config.deny.is_empty());
+        assert!(config.lists.allow.is_empty() && config.lists.deny.is_empty());
         assert_eq!((config.trusted_hops, config.failure_mode), (0, FailureMode::Open));
         assert!(config.rate_limits.is_empty());
 
@@ -199,7 +154,7 @@ mod tests {
             }"#,
         )
         .unwrap();
-        assert_eq!((config.allow.ranges(), config.deny.ranges()), (1, 2));
+        assert_eq!((config.lists.allow.ranges(), config.lists.deny.ranges()), (1, 2));
         assert_eq!((config.trusted_hops, config.failure_mode), (2, FailureMode::Closed));
         let limit = &config.rate_limits[0];
         assert_eq!(limit.name.as_str(), "login");
@@ -246,10 +201,13 @@ mod tests {
             (r#"{"address_lists": []}"#, "address_lists: it is a list; write a JSON object"),
             (
                 r#"{"address_lists": {"block": []}}"#,
-                "address_lists.block: there is no such field; the fields here are allow, deny",
+                "address_lists.block: there is no such field; the fields here are allow, deny, feeds",
             ),
             (r#"{"address_lists": {"deny": "::1"}}"#, "address_lists.deny: it is \"::1\"; write a"),
-            (r#"{"address_lists": {"deny": [7]}}"#, "address_lists.deny[0]: it is 7; write an"),
+            (
+                r#"{"address_lists": {"deny": [7]}}"#,
+                "address_lists.deny[0]: it is 7; write addresses",
+            ),
             (
                 r#"{"address_lists": {"allow": ["::1", "10.0.0.1/8"]}}"#,
                 "address_lists.allow[1]: \"10.0.0.1/8\": it has bits set outside of its prefix; \
@@ -296,6 +254,28 @@ mod tests {
             (
                 r#"{"rate_limits": [{"requests": 1, "headers_on_allowed": 1}]}"#,
                 "rate_limits[0].headers_on_allowed: it is 1; write true or false",
+            ),
+            (
+                r#"{"address_lists": {"feeds": [{"name": "a", "path": "x", "cluster": "c"}]}}"#,
+                "address_lists.feeds[0].path: it does not begin with '/'; write such as",
+            ),
+            (
+                r#"{"address_lists": {"feeds": [{"name": "a b", "path": "/", "cluster": "c"}]}}"#,
+                "address_lists.feeds[0].name: \"a b\": write 1 to 1024 visible characters",
+            ),
+            (
+                r#"{"address_lists": {"feeds": [{"name": "a", "path": "/"}]}}"#,
+                "address_lists.feeds[0].cluster: it is missing; write a text",
+            ),
+            (
+                r#"{"address_lists": {"feeds": [{"name": "a", "path": "/", "cluster": "c"},
+                                                {"name": "a", "path": "/", "cluster": "c"}]}}"#,
+                "address_lists.feeds[1].name: \"a\" is the name of another feed, too; write",
+            ),
+            (
+                r#"{"address_lists": {"feeds": [{"name": "a", "path": "/", "cluster": "c",
+                    "refresh_seconds": 0, "timeout_ms": 1, "required": 1}]}}"#,
+                "feeds[0].timeout_ms: it is 1; write a whole number from 10 to 60000",
             ),
             (r#"{"rate_limits": {}}"#, "rate_limits: it is an object; write a list of rate limits"),
             (
@@ -374,7 +354,7 @@ mod tests {
         };
         assert!(entries(LIST_ENTRIES_MAX).is_ok());
         let message = entries(LIST_ENTRIES_MAX + 1).unwrap_err().to_string();
-        assert!(message.contains("address_lists.deny: it has 65537 entries; write at most"));
+        assert!(message.contains("address_lists.deny: it has 65537 values; write at most"));
 
         let mut long = b"{}".to_vec();
         long.resize(CONFIG_BYTES_MAX, b' ');

@@ -23,6 +23,8 @@ pub(crate) struct Facts<'a> {
     request: &'a dyn Request,
     /// The client's address, with a mapped IPv4 address unmapped.
     pub(crate) client: Option<IpAddr>,
+    /// What lists say of it.
+    pub(crate) tags: Vec<String>,
     path: OnceCell<Vec<u8>>,
     host: OnceCell<Vec<u8>>,
     method: OnceCell<Vec<u8>>,
@@ -47,7 +49,7 @@ pub(crate) enum Fingerprint {
 impl<'a> Facts<'a> {
     pub(crate) fn new(request: &'a dyn Request, client: Option<IpAddr>) -> Self {
         let (path, host, method) = Default::default();
-        Self { request, client, path, host, method }
+        Self { request, client, tags: Vec::new(), path, host, method }
     }
 
     /// The path in one form; see [`path::normalized`].
@@ -74,6 +76,7 @@ impl<'a> Facts<'a> {
             && (applies.hosts.is_empty() || applies.hosts.iter().any(|known| known == self.host()))
             && (applies.paths.is_empty()
                 || applies.paths.iter().any(|template| template.matches(self.path())))
+            && (applies.tags.is_empty() || applies.tags.iter().any(|tag| self.tags.contains(tag)))
     }
 
     /// A keyed hash of what the limit tells clients apart by.

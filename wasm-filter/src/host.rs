@@ -9,11 +9,12 @@
 
 use crate::answer::{Answer, Field};
 use crate::facts::Request;
+use crate::feed::{self, Feed, Response, Source};
 use crate::shared::{HostError, Mark, SharedData, Stored, WriteError};
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, LogLevel, MapType, MetricType, Status};
 use std::hash::{BuildHasher, RandomState};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// A version that a value practically never has: Envoy counts writes from 1.
 ///
@@ -25,6 +26,7 @@ const VERSION_OF_ABSENT: u32 = u32::MAX;
 /// The name of the property that holds the verdict. Envoy keeps it as filter state
 /// `wasm.glacis.wasm`, which a client cannot set.
 const VERDICT_PROPERTY: &str = "glacis.wasm";
+const TAGS_PROPERTY: &str = "glacis.tags";
 
 /// Shared data of the proxy, which the workers of one process have in common.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +49,10 @@ impl SharedData for Proxy {
             Err(Status::CasMismatch) => Err(WriteError::Changed),
             Err(_) => Err(WriteError::Host),
         }
+    }
+
+    fn put(&self, key: &str, value: &[u8]) -> Result<(), HostError> {
+        hostcalls::set_shared_data(key, Some(value), None).map_err(|_| HostError)
     }
 }
 
@@ -103,6 +109,11 @@ pub(crate) fn note_verdict(verdict: &str) {
     let _ = hostcalls::set_property(vec![VERDICT_PROPERTY], Some(verdict.as_bytes()));
 }
 
+/// Notes the tags that lists give to the client's address, as filter state `wasm.glacis.tags`.
+pub(crate) fn note_tags(tags: &str) {
+    let _ = hostcalls::set_property(vec![TAGS_PROPERTY], Some(tags.as_bytes()));
+}
+
 /// Answers the request instead of the upstream. The caller pauses the request in any case.
 pub(crate) fn send(answer: &Answer) {
     let fields = answer.fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
@@ -113,6 +124,35 @@ pub(crate) fn send(answer: &Answer) {
 /// Adds a field to the response. Only for the callback of the response's headers.
 pub(crate) fn add_response_field((name, value): &Field) {
     let _ = hostcalls::add_map_value(MapType::HttpResponseHeaders, name, value);
+}
+
+/// Asks for a callback every so often.
+pub(crate) fn tick_every(period: Duration) {
+    let _ = hostcalls::set_tick_period(period);
+}
+
+/// Makes a call for a list; the number of the call, if Envoy makes it.
+pub(crate) fn call(feed: &Feed) -> Option<u32> {
+    let Source { cluster, timeout, .. } = &feed.source;
+    hostcalls::dispatch_http_call(cluster, feed.request(), None, Vec::new(), *timeout).ok()
+}
+
+/// What came back. Only for the callback of a call's response.
+pub(crate) fn response(body_bytes: usize) -> Response {
+    let field = |name| {
+        hostcalls::get_map_value_bytes(MapType::HttpCallResponseHeaders, name).ok().flatten()
+    };
+    let body = |bytes| {
+        hostcalls::get_buffer(BufferType::HttpCallResponseBody, 0, bytes)
+            .map(Option::unwrap_or_default)
+    };
+    let fits = body_bytes <= feed::BODY_BYTES_MAX;
+    Response {
+        status: field(":status").unwrap_or_default(),
+        etag: field("etag").unwrap_or_default(),
+        digest: field("repr-digest").unwrap_or_default(),
+        body: fits.then(|| body(body_bytes).ok()).flatten(),
+    }
 }
 
 /// Writes to Envoy's log, at level error.
@@ -128,6 +168,17 @@ impl Counter {
     /// A counter that the host refuses counts nothing; requests are decided all the same.
     pub(crate) fn new(name: &str) -> Self {
         Self(hostcalls::define_metric(MetricType::Counter, name).ok())
+    }
+
+    /// A gauge, set by [`Counter::record`].
+    pub(crate) fn gauge(name: &str) -> Self {
+        Self(hostcalls::define_metric(MetricType::Gauge, name).ok())
+    }
+
+    pub(crate) fn record(self, value: u64) {
+        if let Some(id) = self.0 {
+            let _ = hostcalls::record_metric(id, value);
+        }
     }
 
     pub(crate) fn increment(self) {

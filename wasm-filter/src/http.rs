@@ -31,8 +31,15 @@ impl Http {
         let forwarded_for = if trusted_hops > 0 { Head.header("x-forwarded-for") } else { None };
         let source = host::source_address();
         let client = address::client(source.as_deref(), forwarded_for.as_deref(), trusted_hops);
-        let judgement = plugin.policy.judge(&Facts::new(&Head, client), host::now_ns(), &Proxy);
+        let mut facts = Facts::new(&Head, client);
+        // Nobody else has them while a request is judged, so there is always a guard.
+        let feeds = plugin.feeds.try_borrow();
+        let feeds = feeds.as_deref().map(Vec::as_slice).unwrap_or_default();
+        let judgement = plugin.policy.judge(&mut facts, feeds, host::now_ns(), &Proxy);
         plugin.counters.count(&judgement);
+        if !facts.tags.is_empty() {
+            host::note_tags(&facts.tags.join(","));
+        }
         judgement
     }
 }

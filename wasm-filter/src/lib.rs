@@ -17,6 +17,7 @@ mod address;
 mod answer;
 mod config;
 mod facts;
+mod feed;
 mod host;
 mod http;
 mod json;

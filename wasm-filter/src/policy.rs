@@ -2,12 +2,16 @@
 
 use crate::config::{Config, FailureMode, RateLimit};
 use crate::facts::{Facts, Fingerprint};
+use crate::feed::{Feed, Source};
 use crate::seed::Seed;
 use crate::shared::{HostError, SharedData};
 use crate::table::{Table, Taken};
+use glacis_limits::network_list::Action;
 use glacis_limits::token_bucket::Decision;
 use std::borrow::Cow;
 use std::net::IpAddr;
+
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// The configuration with the state that is made of it once.
 #[derive(Debug)]
@@ -40,6 +44,8 @@ pub(crate) enum Verdict {
 pub(crate) enum Reason {
     /// The request has no address: it came over a Unix socket, say, or from another listener.
     NoAddress,
+    /// A list that is required has not come yet.
+    NoList,
     /// The host refused to read or write shared data.
     SharedData,
     /// The module has no configuration.
@@ -92,26 +98,44 @@ impl Policy {
     /// Decides about a request at `now_ns`, and takes what it costs.
     pub(crate) fn judge(
         &self,
-        facts: &Facts<'_>,
+        facts: &mut Facts<'_>,
+        feeds: &[Feed],
         now_ns: u64,
         shared: &impl SharedData,
     ) -> Judgement {
-        if let Some(verdict) = self.judge_address(facts.client) {
+        let listed =
+            facts.client.and_then(|client| look_up(client, feeds, now_ns, &mut facts.tags));
+        if let Some(verdict) = self.judge_address(facts.client, listed, feeds) {
             return verdict.into();
         }
         self.judge_limits(facts, now_ns, shared)
     }
 
+    /// Where lists are to be fetched from.
+    pub(crate) fn sources(&self) -> &[Source] {
+        &self.config.lists.feeds
+    }
+
     /// What the lists say; `None` if the limits are to be asked.
-    fn judge_address(&self, client: Option<IpAddr>) -> Option<Verdict> {
+    fn judge_address(
+        &self,
+        client: Option<IpAddr>,
+        listed: Option<Action>,
+        feeds: &[Feed],
+    ) -> Option<Verdict> {
+        let lists = &self.config.lists;
         let Some(client) = client else {
-            let has_list = !self.config.deny.is_empty();
+            let has_list = !lists.deny.is_empty() || !lists.feeds.is_empty();
             return has_list.then(|| self.undecided(Reason::NoAddress));
         };
-        if self.config.allow.contains(client) {
+        if lists.allow.contains(client) || listed == Some(Action::Allow) {
             return Some(Verdict::AllowedByList);
         }
-        self.config.deny.contains(client).then_some(Verdict::DeniedByList)
+        if lists.deny.contains(client) || listed == Some(Action::Deny) {
+            return Some(Verdict::DeniedByList);
+        }
+        let missing = feeds.iter().any(|feed| feed.source.required && feed.list().is_none());
+        missing.then(|| self.undecided(Reason::NoList))
     }
 
     /// Asks the limits in their order, up to the first that refuses.
@@ -186,11 +210,32 @@ impl Policy {
     }
 }
 
+/// What the fetched lists say of an address: allow before deny, and all tags.
+fn look_up(client: IpAddr, feeds: &[Feed], now_ns: u64, tags: &mut Vec<String>) -> Option<Action> {
+    let mut action = None;
+    for list in feeds.iter().filter_map(Feed::list) {
+        let found = list.find(client, now_ns / SECOND_NS);
+        action = match (action, found.action) {
+            (Some(Action::Allow), _) | (_, Some(Action::Allow)) => Some(Action::Allow),
+            (before, given) => given.or(before),
+        };
+        let mut bits = found.tag_bits;
+        for tag in list.tags() {
+            if bits & 1 == 1 && !tags.contains(tag) {
+                tags.push(tag.clone());
+            }
+            bits >>= 1;
+        }
+    }
+    action
+}
+
 impl Reason {
     /// The reason in filter state.
     pub(crate) fn property(self) -> &'static str {
         match self {
             Self::NoAddress => "error:no-address",
+            Self::NoList => "error:no-list",
             Self::SharedData => "error:shared-data",
             Self::NoConfiguration => "error:no-configuration",
         }
@@ -211,7 +256,7 @@ mod tests {
 
     fn judge(policy: &Policy, client: Option<&str>, fake: &Fake, shared: &Memory) -> Judgement {
         let client = client.map(|client| client.parse::<IpAddr>().unwrap().to_canonical());
-        policy.judge(&Facts::new(fake, client), T0, shared)
+        policy.judge(&mut Facts::new(fake, client), &[], T0, shared)
     }
 
     /// Requests in a row, and the property that each one gets.
@@ -268,6 +313,58 @@ mod tests {
         check(shadow, &[(Some("192.0.2.1"), "passed"), (Some("192.0.2.1"), limited)]);
         let gcra = r#"{"rate_limits": [{"requests": 5, "cost": 3, "algorithm": "gcra"}]}"#;
         check(gcra, &[(Some("192.0.2.1"), "passed"), (Some("192.0.2.1"), "limited:per-address")]);
+    }
+
+    #[test]
+    fn fetched_lists() {
+        let policy = policy(
+            r#"{
+                "failure_mode": "closed",
+                "address_lists": {"deny": ["192.0.2.0/24"], "feeds": [
+                    {"name": "one", "cluster": "c", "path": "/", "required": true},
+                    {"name": "two", "cluster": "c", "path": "/"}
+                ]},
+                "rate_limits": [{"requests": 1, "match": {"tags": ["cloud"]}}]
+            }"#,
+        );
+        let shared = Memory::default();
+        let feeds = |text: &[&str]| -> Vec<Feed> {
+            for (source, text) in policy.sources().iter().zip(text) {
+                let key = format!("glacis.wasm/2/feed/{}", source.name);
+                shared.put(&key, format!("\n{text}").as_bytes()).unwrap();
+            }
+            let restored = |source: &Source| Feed::restored(source.clone(), &shared);
+            policy.sources().iter().map(restored).collect()
+        };
+        let judge = |feeds: &[Feed], client: Option<&str>| {
+            let (fake, client) = (Fake::default(), client.map(|client| client.parse().unwrap()));
+            let mut facts = Facts::new(&fake, client);
+            let verdict = policy.judge(&mut facts, feeds, T0, &shared).verdict;
+            (policy.property(verdict).into_owned(), facts.tags)
+        };
+        let none = feeds(&[]);
+        assert_eq!(judge(&none, Some("192.0.2.1")).0, "denied:list");
+        assert_eq!(judge(&none, Some("10.0.0.1")).0, "error:no-list");
+        assert_eq!(judge(&none, None).0, "error:no-address");
+        let both = feeds(&[
+            "10.0.0.0/8 deny\n192.0.2.7 allow\n198.51.100.0/24 tag=cloud tag=x",
+            "10.0.0.1 allow\n10.0.0.2 deny until=7\n198.51.100.0/24 tag=x tag=y",
+        ]);
+        let tags = |tags: &[&str]| tags.iter().map(|tag| (*tag).to_owned()).collect::<Vec<_>>();
+        let rows: &[(&str, &str, &[&str])] = &[
+            ("10.0.0.1", "allowed:list", &[]),
+            ("10.0.0.2", "denied:list", &[]),
+            ("192.0.2.7", "allowed:list", &[]),
+            ("192.0.2.8", "denied:list", &[]),
+            ("198.51.100.1", "passed", &["cloud", "x", "y"]),
+            ("198.51.100.1", "limited:per-address", &["cloud", "x", "y"]),
+            ("203.0.113.1", "passed", &[]),
+            ("203.0.113.1", "passed", &[]),
+        ];
+        for (i, (client, expected, expected_tags)) in rows.iter().enumerate() {
+            let told = judge(&both, Some(client));
+            assert_eq!(told, ((*expected).to_owned(), tags(expected_tags)), "row {i}");
+        }
     }
 
     #[test]

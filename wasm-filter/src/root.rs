@@ -1,13 +1,17 @@
 //! The callbacks of the plugin: its configuration, once for each worker.
 
 use crate::config::{CONFIG_BYTES_MAX, Config};
+use crate::feed::{Change, Feed, Source};
 use crate::host::{self, Counter, Proxy};
 use crate::http::Http;
 use crate::policy::{Judgement, Policy, Verdict};
 use crate::seed;
+use glacis_limits::network_list::NetworkList;
 use proxy_wasm::traits::{Context, HttpContext, RootContext};
 use proxy_wasm::types::ContextType;
+use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The plugin in one worker.
 #[derive(Debug, Default)]
@@ -20,6 +24,8 @@ pub(crate) struct Root {
 pub(crate) struct Plugin {
     pub(crate) policy: Policy,
     pub(crate) counters: Counters,
+    /// Never borrowed while the host is called back.
+    pub(crate) feeds: RefCell<Vec<Feed>>,
 }
 
 /// How many requests got which verdict.
@@ -31,14 +37,31 @@ pub(crate) struct Counters {
     passed: Counter,
     errors: Counter,
     crowded: Counter,
+    list_changes: Counter,
+    list_failures: Counter,
+    list_entries: Counter,
 }
 
-impl Context for Root {}
+/// Often enough for the shortest refresh.
+const TICK: Duration = Duration::from_secs(1);
+/// The first one: a list is to be there soon, but calls cannot be made while configuring.
+const FIRST_TICK: Duration = Duration::from_millis(50);
+
+impl Context for Root {
+    fn on_http_call_response(&mut self, number: u32, _: usize, body_bytes: usize, _: usize) {
+        if let Some(plugin) = &self.plugin {
+            plugin.take_list(number, body_bytes);
+        }
+    }
+}
 
 impl RootContext for Root {
     fn on_configure(&mut self, _plugin_configuration_size: usize) -> bool {
         match configured() {
             Ok(plugin) => {
+                if !plugin.policy.sources().is_empty() {
+                    host::tick_every(FIRST_TICK);
+                }
                 self.plugin = Some(Rc::new(plugin));
                 true
             }
@@ -46,6 +69,13 @@ impl RootContext for Root {
                 host::log_error(&message);
                 false
             }
+        }
+    }
+
+    fn on_tick(&mut self) {
+        host::tick_every(TICK);
+        if let Some(plugin) = &self.plugin {
+            plugin.ask_for_lists();
         }
     }
 
@@ -64,7 +94,39 @@ fn configured() -> Result<Plugin, String> {
     let config = Config::parse(&text).map_err(|error| error.to_string())?;
     let seed = seed::agreed(&Proxy, host::random_bytes())
         .map_err(|_| "the host refuses shared data, without which workers cannot agree")?;
-    Ok(Plugin { policy: Policy::new(config, seed), counters: Counters::new() })
+    let policy = Policy::new(config, seed);
+    let restored = |source: &Source| Feed::restored(source.clone(), &Proxy);
+    let feeds = RefCell::new(policy.sources().iter().map(restored).collect());
+    Ok(Plugin { policy, counters: Counters::new(), feeds })
+}
+
+impl Plugin {
+    fn ask_for_lists(&self) {
+        let now_ns = host::now_ns();
+        let Ok(mut feeds) = self.feeds.try_borrow_mut() else { return };
+        for feed in feeds.iter_mut().filter(|feed| feed.is_due(now_ns)) {
+            let number = host::call(feed);
+            if number.is_none() {
+                self.counters.list_failures.increment();
+            }
+            feed.called(number, now_ns);
+        }
+    }
+
+    fn take_list(&self, number: u32, body_bytes: usize) {
+        let Ok(mut feeds) = self.feeds.try_borrow_mut() else { return };
+        let Some(feed) = feeds.iter_mut().find(|feed| feed.awaits(number)) else { return };
+        match feed.answered(&host::response(body_bytes), host::now_ns(), &Proxy) {
+            Ok(Change::None) => {}
+            Ok(Change::Replaced(_)) => self.counters.list_changes.increment(),
+            Err(message) => {
+                self.counters.list_failures.increment();
+                host::log_error(&message);
+            }
+        }
+        let entries = feeds.iter().filter_map(Feed::list).map(NetworkList::entries).sum::<usize>();
+        self.counters.list_entries.record(entries as u64);
+    }
 }
 
 impl Counters {
@@ -76,6 +138,9 @@ impl Counters {
             passed: Counter::new("glacis_wasm_passed_total"),
             errors: Counter::new("glacis_wasm_errors_total"),
             crowded: Counter::new("glacis_wasm_table_crowded_total"),
+            list_changes: Counter::new("glacis_wasm_list_changes_total"),
+            list_failures: Counter::new("glacis_wasm_list_failures_total"),
+            list_entries: Counter::gauge("glacis_wasm_list_entries"),
         }
     }
 

@@ -44,8 +44,8 @@ mod tests {
     #[test]
     fn what_goes_wrong() {
         let shared = Memory::default();
-        shared.put(KEY, b"of somebody else");
-        shared.put(KEY, b"short");
+        shared.put(KEY, b"of somebody else").unwrap();
+        shared.put(KEY, b"short").unwrap();
         assert_eq!(agreed(&shared, [1; 16]), Ok([1; 16]), "a value of no use is replaced");
 
         let shared = Memory::default();

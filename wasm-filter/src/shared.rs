@@ -36,6 +36,9 @@ pub(crate) trait SharedData {
 
     /// Writes if the key is still as it was when `mark` was read.
     fn write(&self, key: &str, value: &[u8], mark: Mark) -> Result<(), WriteError>;
+
+    /// Writes, whatever is there.
+    fn put(&self, key: &str, value: &[u8]) -> Result<(), HostError>;
 }
 
 #[cfg(test)]
@@ -66,7 +69,7 @@ pub(crate) mod memory {
             self.values.borrow().len()
         }
 
-        pub(crate) fn put(&self, key: &str, value: &[u8]) {
+        fn insert(&self, key: &str, value: &[u8]) {
             self.writes.set(self.writes.get() + 1);
             self.values.borrow_mut().insert(key.to_owned(), (value.to_vec(), self.writes.get()));
         }
@@ -100,7 +103,15 @@ pub(crate) mod memory {
             if now != mark {
                 return Err(WriteError::Changed);
             }
-            self.put(key, value);
+            self.insert(key, value);
+            Ok(())
+        }
+
+        fn put(&self, key: &str, value: &[u8]) -> Result<(), HostError> {
+            if self.broken.get() {
+                return Err(HostError);
+            }
+            self.insert(key, value);
             Ok(())
         }
     }

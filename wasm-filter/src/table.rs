@@ -253,7 +253,9 @@ mod tests {
             }
         }
         let before = Memory::default();
-        before.put("glacis.wasm/2/b/t/0", &shared.read("glacis.wasm/2/b/t/0").unwrap().value);
+        before
+            .put("glacis.wasm/2/b/t/0", &shared.read("glacis.wasm/2/b/t/0").unwrap().value)
+            .unwrap();
         let crowded = |fingerprint, at_ns| {
             let later = table.take(&before, fingerprint, at_ns, 1).unwrap();
             later.crowded
@@ -379,14 +381,14 @@ mod tests {
         let rows: [&[u8]; 5] = [b"", b"x", &[0xFF; 8], &[0xFF; 31], &one_entry_more];
         for value in rows {
             let (table, shared) = (table(8, 2), Memory::default());
-            shared.put("glacis.wasm/2/b/t/0", value);
+            shared.put("glacis.wasm/2/b/t/0", value).unwrap();
             check(&table, &shared, &[(1, 0, true, 1), (1, 0, true, 0), (1, 0, false, 0)]);
         }
         // One that looks like a set: the worst is that its places are taken for a while.
         let (table, shared) = (table(8, 2), Memory::default());
         let mut forged = SECOND_NS.to_le_bytes().to_vec();
         forged.resize(HEADER_BYTES + WAYS * ENTRY_BYTES, 0xFF);
-        shared.put("glacis.wasm/2/b/t/0", &forged);
+        shared.put("glacis.wasm/2/b/t/0", &forged).unwrap();
         check(&table, &shared, &[(1, 0, false, 0), (1, 2 * SECOND_NS, true, 1)]);
     }
 

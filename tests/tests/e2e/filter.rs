@@ -1,10 +1,11 @@
 //! What the wasm-filter does by itself: each limit and list of its own in a real Envoy.
 
 use std::net::Ipv4Addr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use glacis_tests::filter::{Filter, Setup};
 use glacis_tests::http::Request;
+use glacis_tests::list_server::ListServer;
 
 use crate::support::{client, eventually, folder};
 
@@ -79,7 +80,7 @@ fn limited_rows() -> Vec<(Vec<Request>, usize, &'static str)> {
 
 #[test]
 fn limits_of_all_kinds() {
-    let own = Own::start("limits", Setup { plugin: LIMITS, before: JWT_AUTHN, feed: 1 });
+    let own = Own::start("limits", Setup { plugin: LIMITS, before: JWT_AUTHN, feed: 0 });
     for (requests, expected, name) in limited_rows() {
         // Each request from another address, where the key has none.
         let same = client();
@@ -110,4 +111,68 @@ fn limits_of_all_kinds() {
         own.0.verdicts().unwrap().iter().filter(|line| **line == noted).count() == 2
     });
     assert!(own.0.envoy.stat("wasmcustom.glacis_wasm_shadow_limited_total").unwrap() == 2);
+}
+
+const FEED: &str = r#"{"failure_mode": "closed", "address_lists": {"feeds": [
+    {"name": "block", "cluster": "feed", "path": "/block.txt", "refresh_seconds": 1, "required": true}
+]}}"#;
+
+/// A list that changes, is damaged, expires and goes away, without a new configuration of Envoy.
+#[test]
+fn a_list_is_fetched_again_and_again() {
+    const SOON: Duration = Duration::from_secs(15);
+    let server = ListServer::start().unwrap();
+    let own = Own::start("feed", Setup { plugin: FEED, before: "", feed: server.port });
+    let (one, other) = (client(), client());
+    let get = Request::get("/a");
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    // Each worker asks by itself, so a change is there when it is there three times in a row.
+    let becomes = |from: Ipv4Addr, status: u16| {
+        eventually(&format!("{from} gets {status}"), SOON, || {
+            (0..6).all(|_| own.status(from, &get) == status)
+        });
+    };
+    server.change(|served| served.body = format!("{one} deny\n{other} tag=seen"));
+    becomes(one, 403);
+    becomes(other, 200);
+    let known = server.change(|_| {}).known;
+    server.change(|served| served.etag = "a".to_owned());
+    eventually("the list is asked for by its tag", SOON, || {
+        server.change(|_| {}).known > known + 1
+    });
+
+    // Damaged: the last good one stays.
+    let given = server.change(|served| {
+        served.etag = "b".to_owned();
+        served.body = format!("{other} deny");
+        served.digest_is_wrong = true;
+    });
+    eventually("it is refused", SOON, || server.change(|_| {}).given > given.given + 1);
+    assert_eq!((own.status(one, &get), own.status(other, &get)), (403, 200));
+    assert!(own.0.envoy.stat("wasmcustom.glacis_wasm_list_failures_total").unwrap() > 0);
+
+    // Mended, with an entry that ends.
+    let end = now() + 4;
+    server.change(|served| {
+        served.digest_is_wrong = false;
+        served.body = format!("{other} deny until={end}");
+    });
+    becomes(one, 200);
+    becomes(other, 403);
+    assert_eq!(own.0.envoy.stat("wasmcustom.glacis_wasm_list_entries").unwrap(), 1);
+    becomes(other, 200);
+    assert!(now() > end, "it ended too early");
+}
+
+/// Where nobody serves a list, Envoy refuses the call at once, and may say so within the call.
+#[test]
+fn a_list_that_nobody_serves_refuses_requests_and_breaks_nothing() {
+    let own = Own::start("no-feed", Setup { plugin: FEED, before: "", feed: 0 });
+    eventually("calls have failed", Duration::from_secs(10), || {
+        own.0.envoy.stat("wasmcustom.glacis_wasm_list_failures_total").unwrap() > 4
+    });
+    let answer = own.0.send(client(), &Request::get("/a")).unwrap();
+    assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
+    assert!(answer.text().contains("request_id"), "it is our answer: {}", answer.text());
+    assert_eq!(own.0.envoy.stat("wasm.glacis.vm_reload").unwrap(), 0);
 }

@@ -48,6 +48,8 @@ pub(crate) struct Applies {
     pub(crate) paths: Vec<Template>,
     /// In lower case, without port.
     pub(crate) hosts: Vec<Vec<u8>>,
+    /// Tags of lists.
+    pub(crate) tags: Vec<String>,
 }
 
 /// What tells clients apart.
@@ -298,14 +300,16 @@ fn read_applies(object: &Object<'_>, problems: &mut Problems) -> Option<Applies>
         return Some(Applies::default());
     };
     let path = object.path_of("match");
-    let object = Object::new(&path, json, &["methods", "paths", "hosts"], problems)?;
+    let object = Object::new(&path, json, &["methods", "paths", "hosts", "tags"], problems)?;
     let upper = |text: &str| plain_name(text).map(|text| text.to_ascii_uppercase().into_bytes());
     let lower = |text: &str| plain_name(text).map(|text| text.to_ascii_lowercase().into_bytes());
     let methods = object.texts("methods", MATCHES_MAX, "methods such as \"POST\"", problems, upper);
     let of = "paths such as \"/login\" or \"/users/{id}\"";
     let paths = object.texts("paths", MATCHES_MAX, of, problems, Template::parse);
     let hosts = object.texts("hosts", MATCHES_MAX, "hosts, \"example.org\"", problems, lower);
+    let tags = object.texts("tags", MATCHES_MAX, "tags of lists", problems, plain_name);
     Some(Applies {
+        tags: tags.unwrap_or_default(),
         methods: methods.unwrap_or_default(),
         paths: paths.unwrap_or_default(),
         hosts: hosts.unwrap_or_default(),

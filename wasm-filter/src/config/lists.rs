@@ -1,0 +1,112 @@
+//! The address lists of a configuration.
+
+use super::document::{Object, Problems, shown};
+use crate::feed::Source;
+use crate::json::Json;
+use glacis_limits::cidr::{Cidr, CidrSet};
+use glacis_limits::rate_headers::PolicyName;
+use std::time::Duration;
+
+/// The most entries of one list that stands in the configuration: 512 KiB to 2 MiB in each worker.
+pub(super) const LIST_ENTRIES_MAX: usize = 65_536;
+const FEEDS_MAX: usize = 4;
+const REFRESH_SECONDS_MAX: u64 = 86_400;
+const TIMEOUT_MS_MAX: u64 = 60_000;
+const TEXT_BYTES_MAX: usize = 1_024;
+
+/// Networks that are refused, or that nothing applies to.
+#[derive(Debug, Default)]
+pub(crate) struct AddressLists {
+    pub(crate) allow: CidrSet,
+    pub(crate) deny: CidrSet,
+    pub(crate) feeds: Vec<Source>,
+}
+
+pub(super) fn read(object: &Object<'_>, problems: &mut Problems) -> AddressLists {
+    let Some(json) = object.field("address_lists") else {
+        return AddressLists::default();
+    };
+    let known = ["allow", "deny", "feeds"];
+    let Some(lists) = Object::new("address_lists", json, &known, problems) else {
+        return AddressLists::default();
+    };
+    let (allow, deny) = (read_list(&lists, "allow", problems), read_list(&lists, "deny", problems));
+    let feeds = lists.list("feeds", FEEDS_MAX, "feeds, [{ … }]", problems, read_feed);
+    let feeds = feeds.unwrap_or_default();
+    for (i, feed) in feeds.iter().enumerate() {
+        if feeds.iter().take(i).any(|before| before.name == feed.name) {
+            let path = format!("address_lists.feeds[{i}].name");
+            problems.add::<()>(
+                &path,
+                format_args!(
+                    "{:?} is the name of another feed, too; write another name",
+                    feed.name
+                ),
+            );
+        }
+    }
+    AddressLists { allow, deny, feeds }
+}
+
+fn read_list(lists: &Object<'_>, name: &str, problems: &mut Problems) -> CidrSet {
+    let of = "addresses such as [\"192.0.2.0/24\"]";
+    let parse = |text: &str| Cidr::parse(text);
+    let entries = lists.texts(name, LIST_ENTRIES_MAX, of, problems, parse);
+    entries.unwrap_or_default().into_iter().collect()
+}
+
+fn read_feed(path: &str, json: &Json, problems: &mut Problems) -> Option<Source> {
+    const FIELDS: &[&str] =
+        &["name", "cluster", "authority", "path", "refresh_seconds", "timeout_ms", "required"];
+    let object = Object::new(path, json, FIELDS, problems)?;
+    let name = read_text(&object, "name", None, problems);
+    let cluster = read_text(&object, "cluster", None, problems);
+    let path = read_text(&object, "path", None, problems);
+    let authority = read_text(&object, "authority", cluster, problems);
+    let refresh_seconds = object.whole("refresh_seconds", 60, 1, REFRESH_SECONDS_MAX, problems);
+    let timeout_ms = object.whole("timeout_ms", 2_000, 10, TIMEOUT_MS_MAX, problems);
+    let required = object.flag("required", problems);
+    if let Some(Err(error)) = name.map(PolicyName::new) {
+        return problems.add(&object.path_of("name"), format_args!("{error}"));
+    }
+    if path.is_some_and(|path| !path.starts_with('/')) {
+        let at = object.path_of("path");
+        return problems
+            .add(&at, format_args!("it does not begin with '/'; write such as /block.txt"));
+    }
+    Some(Source {
+        name: name?.to_owned(),
+        cluster: cluster?.to_owned(),
+        authority: authority?.to_owned(),
+        path: path?.to_owned(),
+        refresh_seconds,
+        timeout: Duration::from_millis(timeout_ms),
+        required,
+    })
+}
+
+/// A text that can stand in a header field; `default` if there is none.
+fn read_text<'a>(
+    object: &Object<'a>,
+    name: &str,
+    default: Option<&'a str>,
+    problems: &mut Problems,
+) -> Option<&'a str> {
+    let path = object.path_of(name);
+    match (object.field(name), default) {
+        (None, Some(default)) => Some(default),
+        (None, None) => problems.add(&path, format_args!("it is missing; write a text")),
+        (Some(Json::Text(text)), _) => {
+            let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+            if plain && (1..=TEXT_BYTES_MAX).contains(&text.len()) {
+                return Some(text);
+            }
+            let text = shown(text);
+            problems.add(
+                &path,
+                format_args!("{text}: write 1 to {TEXT_BYTES_MAX} visible characters of ASCII"),
+            )
+        }
+        (Some(other), _) => problems.wrong(&path, other, "a text"),
+    }
+}
