@@ -14,6 +14,14 @@ pub(crate) enum Command {
     Eval(EvalOptions),
     Explain(ExplainOptions),
     Ftw(FtwOptions),
+    Geo(GeoOptions),
+}
+
+/// `glacis geo build`.
+#[derive(Debug)]
+pub(crate) struct GeoOptions {
+    pub(crate) database: PathBuf,
+    pub(crate) quiet: bool,
 }
 
 /// `glacis lint`.
@@ -89,7 +97,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
 
 fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     match parser.next()? {
-        None => Err("a command is needed: lint, eval, explain or ftw".into()),
+        None => Err("a command is needed: lint, eval, explain, ftw or geo".into()),
         Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(HELP)),
         Some(Arg::Short('V') | Arg::Long("version")) => Ok(Command::Help(VERSION)),
         Some(Arg::Value(name)) => match name.to_str() {
@@ -97,6 +105,7 @@ fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Some("eval") => eval(parser),
             Some("explain") => explain(parser),
             Some("ftw") => ftw(parser),
+            Some("geo") => geo(parser),
             Some("help") => Ok(Command::Help(HELP)),
             _ => Err(format!("there is no command {}", name.display()).into()),
         },
@@ -219,6 +228,24 @@ fn ftw(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     Ok(Command::Ftw(options))
 }
 
+fn geo(parser: &mut Parser) -> Result<Command, lexopt::Error> {
+    let (mut words, mut quiet) = (Vec::new(), false);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(GEO_HELP)),
+            Arg::Short('q') | Arg::Long("quiet") => quiet = true,
+            Arg::Value(word) if words.len() < 2 => words.push(word),
+            other => return Err(other.unexpected()),
+        }
+    }
+    match words.as_slice() {
+        [build, database] if build == "build" => {
+            Ok(Command::Geo(GeoOptions { database: database.into(), quiet }))
+        }
+        _ => Err("geo needs `build` and a database: geo build FILE.mmdb".into()),
+    }
+}
+
 fn jobs(parser: &mut Parser) -> Result<usize, lexopt::Error> {
     match parser.value()?.parse()? {
         jobs @ 1..=JOBS_MAX => Ok(jobs),
@@ -260,7 +287,7 @@ fn authority(url: &str) -> Result<String, lexopt::Error> {
 
 fn check(command: &Command) -> Result<(), String> {
     match command {
-        Command::Help(_) => Ok(()),
+        Command::Help(_) | Command::Geo(_) => Ok(()),
         Command::Lint(options) if options.rules.is_empty() => {
             Err("lint needs at least one file of rules".to_owned())
         }
@@ -318,10 +345,22 @@ Usage: glacis COMMAND [OPTION…]
   eval --rules FILE --bench SECONDS    measure the time that they take
   explain --rules FILE [REQUEST|-]     why a request is refused, and what would let it pass
   ftw --tests DIR --rules FILE         run regression tests in the format of the OWASP CRS
+  geo build FILE.mmdb                  countries of addresses, for the wasm-filter
 
 `glacis COMMAND --help` says more.
 
 Exit status: 0 all is well, 1 something was found, 2 the command was called wrongly.
+";
+
+const GEO_HELP: &str = "\
+Make a table of countries for the wasm-filter from a database in MaxMind's format.
+
+Usage: glacis geo build [OPTION…] FILE.mmdb
+
+Takes the country of each network from country.iso_code or country_code, and prints the table in
+base64, on one line: the value of geo.table in the plugin configuration.
+
+  -q, --quiet   do not say how large it is
 ";
 
 /// The options that name rules, as the help of each command shows them.

@@ -1,5 +1,5 @@
 //! The glacis command: checks rules, evaluates requests and explains what became of them, runs the
-//! regression tests of the CRS.
+//! regression tests of the CRS, makes tables of countries.
 //!
 //! Exit status: 0 when all is well, 1 when something was found (an error in rules or input, a failed
 //! test), 2 when the command was called wrongly. Results go to standard output, remarks to standard
@@ -11,6 +11,7 @@ mod bytes;
 mod eval;
 mod explain;
 mod ftw;
+mod geo;
 mod inspect;
 mod lint;
 mod output;
@@ -43,5 +44,6 @@ fn run(command: &Command) -> Result<Outcome, Fault> {
         Command::Eval(options) => eval::run(options),
         Command::Explain(options) => explain::run(options),
         Command::Ftw(options) => ftw::run(options),
+        Command::Geo(options) => geo::run(options),
     }
 }

@@ -21,6 +21,7 @@
 
 pub mod cidr;
 pub mod gcra;
+pub mod geo;
 pub mod keyed_hash;
 pub mod meter;
 pub mod network_list;

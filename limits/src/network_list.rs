@@ -14,8 +14,7 @@
 //! # Memory
 //!
 //! What [`network_map`](crate::network_map) says, with two cuts for a network at most, and a few
-//! bytes for each different mark: 100,000 entries take less than 2 MiB, unless they are networks
-//! of IPv6 longer than /64.
+//! bytes for each different mark: 100,000 entries take less than 2 MiB.
 //!
 //! ```
 //! use glacis_limits::network_list::{Action, NetworkList};

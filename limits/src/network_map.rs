@@ -6,8 +6,9 @@
 //!
 //! # Memory
 //!
-//! With values of two bytes a cut takes 6 bytes for IPv4 and 10 for IPv6 down to /64; a network
-//! takes two cuts at most. A /64 that is cut further costs 18 bytes for each cut inside of it.
+//! Cuts are packed as differences, most of which take four to six bytes with their value, and an
+//! index of each 8th one says where to begin. Keys of IPv6 are the first halves of addresses; a /64
+//! that is cut further is kept apart. A full table of countries takes about 2 MB.
 //!
 //! An IPv4 address and the IPv6 address that maps it are the same address here, as in
 //! [`cidr`](crate::cidr).
@@ -23,6 +24,7 @@
 //! # Ok::<(), std::net::AddrParseError>(())
 //! ```
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -35,41 +37,83 @@ const DEEP: u16 = u16::MAX;
 pub const VALUE_MAX: u16 = DEEP - 1;
 
 /// What a map in bytes begins with: what it is, and the version of its form.
-const MAGIC: &[u8; 8] = b"glacnm\0\x01";
+const MAGIC: &[u8; 8] = b"glacnm\0\x02";
 
 /// The most cuts of one table that are read from bytes.
 pub const CUTS_MAX: usize = 4_000_000;
 
+/// How many cuts lie between two of the index.
+const STRIDE: usize = 8;
+
 /// A map from addresses to numbers from 1 to [`VALUE_MAX`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkMap {
-    v4: Cuts<u32>,
-    /// By the first half of an address.
-    v6: Cuts<u64>,
-    /// Of each /64 that is cut further: all cuts, from its first address on.
-    deep: Cuts<u128>,
-}
-
-/// Where the value changes.
-///
-/// Invariant: `starts` are strictly ascending, and as many as `values`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Cuts<K> {
-    starts: Vec<K>,
+    /// The values that occur; tables have their places.
     values: Vec<u16>,
-    /// Each [`STRIDE`]th of the starts, once they are complete: small enough to stay in a cache,
-    /// which halves the time of a look-up in a large table.
-    index: Vec<K>,
+    v4: Packed<u64>,
+    /// By the first half of an address.
+    v6: Packed<u64>,
+    /// Of each /64 that is cut further: all cuts, from its first address on.
+    deep: Packed<u128>,
 }
 
-/// How many starts lie between two of the index.
-const STRIDE: usize = 64;
+/// Cuts in the making: strictly ascending, and no two neighbours alike unless they have to be.
+#[derive(Default)]
+struct Cuts(Vec<(u128, u16)>);
 
-impl<K> Default for Cuts<K> {
-    fn default() -> Self {
-        Self { starts: Vec::new(), values: Vec::new(), index: Vec::new() }
-    }
+/// Cuts, packed.
+///
+/// Each is the difference to the one before, without the zeros at its end and with their number
+/// in a byte before it, and the place of its value, both as variable-length integers of seven bits
+/// a byte, the lowest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Packed<K> {
+    bytes: Vec<u8>,
+    /// The key of each [`STRIDE`]th cut.
+    keys: Vec<K>,
+    /// Where the value of each of those stands.
+    places: Vec<u32>,
 }
+
+/// Whole numbers that keys are made of: half the width is twice as fast.
+trait Key: Copy + Ord {
+    const ZERO: Self;
+    /// The lower bits.
+    fn of(wide: u128) -> Self;
+    fn shifted(self, bits: u32) -> Option<Self>;
+    fn plus(self, other: Self) -> Option<Self>;
+    fn or(self, byte: u8, shift: u32) -> Option<Self>;
+}
+
+macro_rules! key {
+    ($($type:ty)*) => {$(
+        impl Key for $type {
+            const ZERO: Self = 0;
+
+            #[inline]
+            fn of(wide: u128) -> Self {
+                Self::try_from(wide & u128::from(Self::MAX)).unwrap_or(Self::MAX)
+            }
+
+            #[inline]
+            fn shifted(self, bits: u32) -> Option<Self> {
+                self.checked_shl(bits)
+            }
+
+            #[inline]
+            fn plus(self, other: Self) -> Option<Self> {
+                self.checked_add(other)
+            }
+
+            #[inline]
+            fn or(self, byte: u8, shift: u32) -> Option<Self> {
+                Some(self | Self::from(byte).checked_shl(shift)?)
+            }
+        }
+    )*};
+}
+
+key!(u64 u128);
 
 /// Why bytes are no map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +122,7 @@ pub enum NetworkMapError {
     Magic,
     /// They end too early or too late.
     Length,
-    /// The cuts are not in order.
+    /// The cuts are not in order, or have values that there are not.
     Order,
     /// There are more than [`CUTS_MAX`] cuts in one table.
     TooLarge,
@@ -98,95 +142,66 @@ impl fmt::Display for NetworkMapError {
 impl std::error::Error for NetworkMapError {}
 
 impl NetworkMap {
-    /// A map from places where the value changes, in ascending order; of two at the same place the
-    /// later one counts. A value of 0, or above [`VALUE_MAX`], is none.
+    /// A map from places where the value changes; of two at the same place the later one counts. A value of 0, or above [`VALUE_MAX`], is none.
     #[must_use]
-    pub fn new(v4: Vec<(u32, u16)>, v6: Vec<(u128, u16)>) -> Self {
-        let mut map = Self::default();
+    pub fn new(v4: Vec<(u32, u16)>, mut v6: Vec<(u128, u16)>) -> Self {
+        let mut v4: Vec<_> = v4.into_iter().map(|(start, value)| (start.into(), value)).collect();
+        // Stable, so that the order at one place is kept.
+        v4.sort_by_key(|(start, _): &(u128, u16)| *start);
+        v6.sort_by_key(|(start, _)| *start);
+        let (mut cuts_v4, mut all) = (Cuts::default(), Cuts::default());
         for (start, value) in v4 {
-            map.v4.cut(start, if value > VALUE_MAX { NONE } else { value });
+            cuts_v4.cut(start, if value > VALUE_MAX { NONE } else { value });
         }
-        let mut all = Cuts::default();
         for (start, value) in v6 {
             all.cut(start, if value > VALUE_MAX { NONE } else { value });
         }
-        map.split(&all);
-        map.v4.complete();
-        map.v6.complete();
-        map.deep.complete();
-        map
-    }
-
-    /// Puts the cuts between two /64 into one table and those inside of a /64 into the other.
-    fn split(&mut self, all: &Cuts<u128>) {
-        // The value before the cut, and the /64 that is being cut.
-        let (mut before, mut open) = (NONE, None);
-        for (start, value) in all.starts.iter().zip(&all.values) {
-            let (block, is_first) = (high_half(*start), *start & u128::from(u64::MAX) == 0);
-            if let Some(cut) = open.filter(|cut| *cut != block) {
-                self.close(cut, before);
-                open = None;
-            }
-            if is_first {
-                self.v6.cut(block, *value);
-            } else {
-                if open.is_none() {
-                    self.deep.cut_anyway(u128::from(block) << 64, before);
-                    self.v6.cut(block, DEEP);
-                    open = Some(block);
-                }
-                self.deep.cut_anyway(*start, *value);
-            }
-            before = *value;
-        }
-        if let Some(cut) = open {
-            self.close(cut, before);
-        }
-    }
-
-    /// Behind a /64 that was cut, the value of its end goes on.
-    fn close(&mut self, block: u64, value: u16) {
-        if let Some(next) = block.checked_add(1) {
-            self.v6.cut(next, value);
-        }
+        let (cuts_v6, deep) = split(&all);
+        let mut places = Places::default();
+        let (v4, v6) = (Packed::new(&cuts_v4, &mut places), Packed::new(&cuts_v6, &mut places));
+        let deep = Packed::new(&deep, &mut places);
+        places.values.shrink_to_fit();
+        Self { values: places.values, v4, v6, deep }
     }
 
     /// The value of an address.
     #[must_use]
     pub fn get(&self, address: IpAddr) -> Option<u16> {
         let value = match address.to_canonical() {
-            IpAddr::V4(address) => self.v4.get(address.to_bits()),
-            IpAddr::V6(address) => match self.v6.get(high_half(address.to_bits())) {
-                DEEP => self.deep.get(address.to_bits()),
+            IpAddr::V4(address) => self.value(&self.v4, address.to_bits().into()),
+            IpAddr::V6(address) => match self.value(&self.v6, u64::of(address.to_bits() >> 64)) {
+                DEEP => self.value(&self.deep, address.to_bits()),
                 value => value,
             },
         };
         (value != NONE).then_some(value)
     }
 
+    fn value<K: Key>(&self, table: &Packed<K>, key: K) -> u16 {
+        table.place(key).and_then(|place| self.values.get(place)).copied().unwrap_or(NONE)
+    }
+
     /// How many bytes of memory the tables take.
     #[must_use]
     pub const fn memory_bytes(&self) -> usize {
-        (self.v4.starts.capacity() + self.v4.index.capacity()) * 4
-            + (self.v6.starts.capacity() + self.v6.index.capacity()) * 8
-            + (self.deep.starts.capacity() + self.deep.index.capacity()) * 16
-            + (self.v4.values.capacity() + self.v6.values.capacity() + self.deep.values.capacity())
-                * 2
+        self.values.capacity() * 2
+            + self.v4.memory_bytes()
+            + self.v6.memory_bytes()
+            + self.deep.memory_bytes()
     }
 
-    /// The byte form: a magic, three counts, and the tables, all little-endian.
+    /// The byte form: a magic, the number of values and of bytes of each table in four bytes each,
+    /// little-endian, then the values in two bytes each, and the tables.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
-        for count in [self.v4.starts.len(), self.v6.starts.len(), self.deep.starts.len()] {
-            out.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
+        let tables = [&self.v4.bytes, &self.v6.bytes, &self.deep.bytes];
+        let lengths = tables.iter().map(|table| table.len());
+        for length in [self.values.len()].into_iter().chain(lengths) {
+            out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
         }
-        self.v4.starts.iter().for_each(|start| out.extend_from_slice(&start.to_le_bytes()));
-        self.v6.starts.iter().for_each(|start| out.extend_from_slice(&start.to_le_bytes()));
-        self.deep.starts.iter().for_each(|start| out.extend_from_slice(&start.to_le_bytes()));
-        for values in [&self.v4.values, &self.v6.values, &self.deep.values] {
-            values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
-        }
+        self.values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+        tables.iter().for_each(|table| out.extend_from_slice(table));
         out
     }
 
@@ -197,84 +212,180 @@ impl NetworkMap {
     /// If the bytes are no map. What is read is safe to use, whoever wrote it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, NetworkMapError> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(NetworkMapError::Magic)?;
-        let (counts, mut rest) = rest.split_at_checked(12).ok_or(NetworkMapError::Length)?;
-        let (counts, _) = counts.as_chunks::<4>();
-        let mut counts = counts.iter().map(|count| u32::from_le_bytes(*count) as usize);
-        let mut next = || counts.next().filter(|count| *count <= CUTS_MAX);
-        let too_large = NetworkMapError::TooLarge;
-        let (v4, v6) = (next().ok_or(too_large)?, next().ok_or(too_large)?);
-        let deep = next().ok_or(too_large)?;
-        let starts_v4 = read(&mut rest, v4, u32::from_le_bytes)?;
-        let starts_v6 = read(&mut rest, v6, u64::from_le_bytes)?;
-        let starts_deep = read(&mut rest, deep, u128::from_le_bytes)?;
-        let map = Self {
-            v4: Cuts::checked(starts_v4, read(&mut rest, v4, u16::from_le_bytes)?)?,
-            v6: Cuts::checked(starts_v6, read(&mut rest, v6, u16::from_le_bytes)?)?,
-            deep: Cuts::checked(starts_deep, read(&mut rest, deep, u16::from_le_bytes)?)?,
+        let (head, mut rest) = rest.split_at_checked(16).ok_or(NetworkMapError::Length)?;
+        let (lengths, _) = head.as_chunks::<4>();
+        let mut lengths = lengths.iter().map(|length| u32::from_le_bytes(*length) as usize);
+        let mut next = |unit: usize| {
+            let length = lengths.next().unwrap_or(0).saturating_mul(unit);
+            let (part, after) = rest.split_at_checked(length).ok_or(NetworkMapError::Length)?;
+            rest = after;
+            Ok(part)
         };
-        if rest.is_empty() { Ok(map) } else { Err(NetworkMapError::Length) }
+        let (values, _) = next(2)?.as_chunks::<2>();
+        let values: Vec<_> = values.iter().map(|value| u16::from_le_bytes(*value)).collect();
+        let v4 = Packed::read(next(1)?, u32::MAX.into(), values.len())?;
+        let v6 = Packed::read(next(1)?, u64::MAX, values.len())?;
+        let deep = Packed::read(next(1)?, u128::MAX, values.len())?;
+        match rest.is_empty() {
+            true => Ok(Self { values, v4, v6, deep }),
+            false => Err(NetworkMapError::Length),
+        }
     }
 }
 
-impl<K: Ord + Copy> Cuts<K> {
-    /// From `start` on the value is this. A cut that changes nothing is left out.
-    fn cut(&mut self, start: K, value: u16) {
-        if self.starts.last() == Some(&start) {
-            self.starts.pop();
-            self.values.pop();
+/// Puts the cuts between two /64 into one table and those inside of a /64 into another.
+fn split(all: &Cuts) -> (Cuts, Cuts) {
+    let (mut v6, mut deep) = (Cuts::default(), Cuts::default());
+    // The value before the cut, and the /64 that is being cut.
+    let (mut before, mut open) = (NONE, None);
+    for (start, value) in &all.0 {
+        let (block, is_first) = (*start >> 64, *start & u128::from(u64::MAX) == 0);
+        if let Some(cut) = open.filter(|cut| *cut != block) {
+            // Behind a /64 that was cut, the value of its end goes on.
+            v6.cut(cut + 1, before);
+            open = None;
         }
-        if self.values.last().copied().unwrap_or(NONE) != value {
-            self.cut_anyway(start, value);
-        }
-    }
-
-    fn cut_anyway(&mut self, start: K, value: u16) {
-        self.starts.push(start);
-        self.values.push(value);
-    }
-
-    /// To be called when the last cut has been made.
-    fn complete(&mut self) {
-        self.starts.shrink_to_fit();
-        self.values.shrink_to_fit();
-        self.index = self.starts.iter().step_by(STRIDE).copied().collect();
-    }
-
-    fn get(&self, key: K) -> u16 {
-        let part = self.index.partition_point(|start| *start <= key);
-        let Some(first) = part.checked_sub(1).map(|part| part * STRIDE) else { return NONE };
-        let end = self.starts.len().min(first + STRIDE);
-        let starts = self.starts.get(first..end).unwrap_or_default();
-        let after = first + starts.partition_point(|start| *start <= key);
-        after.checked_sub(1).and_then(|i| self.values.get(i)).copied().unwrap_or(NONE)
-    }
-
-    fn checked(starts: Vec<K>, values: Vec<u16>) -> Result<Self, NetworkMapError> {
-        match starts.is_sorted_by(|one, next| one < next) {
-            true => {
-                let mut cuts = Self { starts, values, index: Vec::new() };
-                cuts.complete();
-                Ok(cuts)
+        if is_first {
+            v6.cut(block, *value);
+        } else {
+            if open.is_none() {
+                deep.0.push((block << 64, before));
+                v6.cut(block, DEEP);
+                open = Some(block);
             }
-            false => Err(NetworkMapError::Order),
+            deep.0.push((*start, *value));
+        }
+        before = *value;
+    }
+    if let Some(cut) = open.filter(|cut| *cut < u128::from(u64::MAX)) {
+        v6.cut(cut + 1, before);
+    }
+    (v6, deep)
+}
+
+impl Cuts {
+    /// From `start` on the value is this. A cut that changes nothing is left out.
+    fn cut(&mut self, start: u128, value: u16) {
+        self.0.pop_if(|(before, _)| *before == start);
+        if self.0.last().map_or(NONE, |(_, before)| *before) != value {
+            self.0.push((start, value));
         }
     }
 }
 
-fn read<const N: usize, T>(
-    rest: &mut &[u8],
-    count: usize,
-    from: fn([u8; N]) -> T,
-) -> Result<Vec<T>, NetworkMapError> {
-    let (bytes, after) = rest.split_at_checked(count * N).ok_or(NetworkMapError::Length)?;
-    *rest = after;
-    let (chunks, _) = bytes.as_chunks::<N>();
-    Ok(chunks.iter().map(|chunk| from(*chunk)).collect())
+/// The places of values.
+#[derive(Default)]
+struct Places {
+    values: Vec<u16>,
+    of: HashMap<u16, usize>,
 }
 
-fn high_half(bits: u128) -> u64 {
-    // The shift makes the conversion exact, so the fallback is never taken.
-    u64::try_from(bits >> 64).unwrap_or(u64::MAX)
+impl<K: Key> Packed<K> {
+    fn new(cuts: &Cuts, places: &mut Places) -> Self {
+        let mut table = Self { bytes: Vec::new(), keys: Vec::new(), places: Vec::new() };
+        let mut before = 0;
+        for (i, (start, value)) in cuts.0.iter().enumerate() {
+            let difference = *start - before;
+            let zeros = if difference == 0 { 0 } else { difference.trailing_zeros() };
+            table.bytes.push(u8::try_from(zeros).unwrap_or(0));
+            push_varint(&mut table.bytes, difference >> zeros);
+            if i.is_multiple_of(STRIDE) {
+                let at = u32::try_from(table.bytes.len()).unwrap_or(u32::MAX);
+                table.keys.push(K::of(*start));
+                table.places.push(at);
+            }
+            let place = *places.of.entry(*value).or_insert_with(|| {
+                places.values.push(*value);
+                places.values.len() - 1
+            });
+            push_varint(&mut table.bytes, place as u128);
+            before = *start;
+        }
+        table.bytes.shrink_to_fit();
+        table.keys.shrink_to_fit();
+        table.places.shrink_to_fit();
+        table
+    }
+
+    /// Checks bytes and makes their index.
+    fn read(bytes: &[u8], key_max: K, values: usize) -> Result<Self, NetworkMapError> {
+        let mut table = Self { bytes: bytes.to_vec(), keys: Vec::new(), places: Vec::new() };
+        let (mut rest, mut key, mut count) = (bytes, K::ZERO, 0usize);
+        while !rest.is_empty() {
+            let difference: K = take_difference(&mut rest).ok_or(NetworkMapError::Length)?;
+            key = key.plus(difference).ok_or(NetworkMapError::Order)?;
+            if key > key_max || difference == K::ZERO && count > 0 {
+                return Err(NetworkMapError::Order);
+            }
+            if count >= CUTS_MAX {
+                return Err(NetworkMapError::TooLarge);
+            }
+            if count.is_multiple_of(STRIDE) {
+                let at = bytes.len() - rest.len();
+                table.keys.push(key);
+                table.places.push(u32::try_from(at).map_err(|_| NetworkMapError::TooLarge)?);
+            }
+            let place: u64 = take_varint(&mut rest).ok_or(NetworkMapError::Length)?;
+            if place >= values as u64 {
+                return Err(NetworkMapError::Order);
+            }
+            count += 1;
+        }
+        table.keys.shrink_to_fit();
+        table.places.shrink_to_fit();
+        Ok(table)
+    }
+
+    /// The place of the value of the last cut that is not behind `key`.
+    fn place(&self, key: K) -> Option<usize> {
+        let part = self.keys.partition_point(|start| *start <= key).checked_sub(1)?;
+        let (mut start, at) = (*self.keys.get(part)?, *self.places.get(part)?);
+        let mut rest = self.bytes.get(usize::try_from(at).ok()?..)?;
+        let mut place: u64 = take_varint(&mut rest)?;
+        for _ in 1..STRIDE {
+            let Some(difference) = take_difference(&mut rest) else { break };
+            start = start.plus(difference)?;
+            if start > key {
+                break;
+            }
+            place = take_varint(&mut rest)?;
+        }
+        usize::try_from(place).ok()
+    }
+
+    const fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.keys.capacity() * size_of::<K>() + self.places.capacity() * 4
+    }
+}
+
+fn push_varint(out: &mut Vec<u8>, mut value: u128) {
+    while value >= 0x80 {
+        // The mask leaves seven bits, so the fallback is never taken.
+        out.push(u8::try_from(value & 0x7f).unwrap_or(0) | 0x80);
+        value >>= 7;
+    }
+    out.push(u8::try_from(value).unwrap_or(0));
+}
+
+#[inline]
+fn take_varint<K: Key>(rest: &mut &[u8]) -> Option<K> {
+    let (mut value, mut shift) = (K::ZERO, 0u32);
+    loop {
+        let (byte, after) = rest.split_first()?;
+        *rest = after;
+        value = value.or(byte & 0x7f, shift)?;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+        shift += 7;
+    }
+}
+
+#[inline]
+fn take_difference<K: Key>(rest: &mut &[u8]) -> Option<K> {
+    let (zeros, after) = rest.split_first()?;
+    *rest = after;
+    take_varint::<K>(rest)?.shifted(u32::from(*zeros))
 }
 
 #[cfg(test)]
@@ -333,9 +444,24 @@ mod tests {
         assert_eq!(NetworkMap::from_bytes(&longer), Err(NetworkMapError::Length));
         let mut large = good.clone();
         large[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert_eq!(NetworkMap::from_bytes(&large), Err(NetworkMapError::TooLarge));
-        let mut disorder = good;
-        disorder[20] = 9;
-        assert_eq!(NetworkMap::from_bytes(&disorder), Err(NetworkMapError::Order));
+        assert_eq!(NetworkMap::from_bytes(&large), Err(NetworkMapError::Length));
+        // Whatever the bytes are, they are refused or a map that answers.
+        let mut random = Xorshift::new(1);
+        let mut kept = 0;
+        for _ in 0..20_000 {
+            let mut bytes = good.clone();
+            for _ in 0..=random.below(2) {
+                let place = usize::try_from(random.below(bytes.len() as u64)).unwrap();
+                bytes[place] = random.next().to_le_bytes()[0];
+            }
+            if let Ok(map) = NetworkMap::from_bytes(&bytes) {
+                kept += 1;
+                for bits in [0, 1, 5, 1 << 64, u128::MAX] {
+                    let _ = map.get(std::net::Ipv6Addr::from_bits(bits).into());
+                }
+                let _ = map.get(std::net::Ipv4Addr::LOCALHOST.into());
+            }
+        }
+        assert!(kept > 100, "{kept}");
     }
 }

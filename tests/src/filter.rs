@@ -58,18 +58,18 @@ impl Filter {
         http::send(Some(from), proxy, request)
     }
 
-    /// The verdicts in the access log so far, with their clients. A moment may pass before a
-    /// request is among them.
+    /// What the access log says so far of requests of this client under this name: `verdict` or
+    /// `country`. A moment may pass before a request is among them.
     ///
     /// # Errors
     ///
     /// If the admin port does not answer.
-    pub fn verdicts(&self) -> Outcome<Vec<(String, String)>> {
+    pub fn logged(&self, client: Ipv4Addr, name: &str) -> Outcome<Vec<String>> {
         self.envoy.reopen_logs()?;
         let log = self.folder.read(envoy::LOG);
         let lines = log.lines().flat_map(serde_json::from_str::<Value>);
-        let text = |line: &Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
-        Ok(lines.map(|line| (text(&line, "client"), text(&line, "verdict"))).collect())
+        let of_client = lines.filter(|line| line["client"] == client.to_string());
+        Ok(of_client.map(|line| line[name].as_str().unwrap_or_default().to_owned()).collect())
     }
 }
 
@@ -110,6 +110,7 @@ static_resources:
                 json_format:
                   client: "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%"
                   verdict: "%FILTER_STATE(wasm.glacis.wasm:PLAIN)%"
+                  country: "%FILTER_STATE(wasm.glacis.country:PLAIN)%"
           http_filters:
 {before}
           - name: envoy.filters.http.wasm

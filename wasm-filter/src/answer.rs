@@ -31,7 +31,7 @@ impl Answer {
         request_id: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Option<Self> {
         let (status, title, detail, mut fields) = match judgement.verdict {
-            Verdict::DeniedByList => {
+            Verdict::DeniedByList | Verdict::DeniedByCountry => {
                 (403, "Forbidden", "Requests from this address are not accepted.", Vec::new())
             }
             Verdict::Limited(limit) => (

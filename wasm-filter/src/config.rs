@@ -4,11 +4,13 @@
 //! what to write instead. README.md documents the fields.
 
 mod document;
+mod geo;
 mod limit;
 mod lists;
 
 use crate::json::{self, Json};
 use document::{Object, Problems};
+pub(crate) use geo::{Geo, GeoSource};
 pub(crate) use limit::{Absent, KeyPart, RateLimit};
 pub(crate) use lists::AddressLists;
 use std::fmt;
@@ -24,6 +26,7 @@ const START_BYTES: usize = 24;
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) lists: AddressLists,
+    pub(crate) geo: Option<Geo>,
     pub(crate) trusted_hops: u8,
     pub(crate) failure_mode: FailureMode,
     pub(crate) rate_limits: Vec<RateLimit>,
@@ -83,14 +86,23 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
             );
         }
     };
-    const FIELDS: &[&str] = &["address_lists", "trusted_hops", "failure_mode", "rate_limits"];
+    const FIELDS: &[&str] =
+        &["address_lists", "geo", "trusted_hops", "failure_mode", "rate_limits"];
     let object = Object::new("$", &json, FIELDS, problems)?;
     let lists = lists::read(&object, problems);
     let trusted_hops = object.whole("trusted_hops", 0, 0, TRUSTED_HOPS_MAX, problems);
     let failure_mode = read_failure_mode(&object, problems);
+    let geo = geo::read(&object, problems);
     let rate_limits = limit::read_all(&object, problems);
+    if geo.is_none()
+        && object.field("geo").is_none()
+        && rate_limits.iter().any(RateLimit::wants_country)
+    {
+        let rule = "a limit asks for the country, but nothing says which it is; write geo";
+        problems.add::<()>("rate_limits", format_args!("{rule}"));
+    }
     let trusted_hops = u8::try_from(trusted_hops).ok()?;
-    Some(Config { lists, trusted_hops, failure_mode, rate_limits })
+    Some(Config { lists, geo, trusted_hops, failure_mode, rate_limits })
 }
 
 fn read_failure_mode(object: &Object<'_>, problems: &mut Problems) -> FailureMode {
@@ -185,7 +197,7 @@ mod tests {
             (r#"{"trusted_hops": 1, "trusted_hops": 2}"#, "\"trusted_hops\" stands twice"),
             (
                 r#"{"deny": []}"#,
-                "deny: there is no such field; the fields here are address_lists, trusted_hops",
+                "deny: there is no such field; the fields here are address_lists, geo, trusted_hops",
             ),
             (r#"{"trusted_hops": -1}"#, "trusted_hops: it is a number that is negative"),
             (
@@ -276,6 +288,22 @@ mod tests {
                 r#"{"address_lists": {"feeds": [{"name": "a", "path": "/", "cluster": "c",
                     "refresh_seconds": 0, "timeout_ms": 1, "required": 1}]}}"#,
                 "feeds[0].timeout_ms: it is 1; write a whole number from 10 to 60000",
+            ),
+            (r#"{"geo": {}}"#, "geo: write either table or from_header"),
+            (r#"{"geo": {"table": "", "from_header": "a"}}"#, "geo: write either table or"),
+            (r#"{"geo": {"table": "?"}}"#, "geo.table: it is not base64: "),
+            (
+                r#"{"geo": {"table": "AAAA"}}"#,
+                "geo.table: it is not a map of networks of this version; write what `glacis geo",
+            ),
+            (r#"{"geo": {"from_header": "a:"}}"#, "geo.from_header: \"a:\": write the name of"),
+            (
+                r#"{"geo": {"from_header": "a", "deny": ["DEU"]}}"#,
+                "geo.deny[0]: \"DEU\": write countries such as \"DE\", or \"ZZ\" for unknown",
+            ),
+            (
+                r#"{"rate_limits": [{"requests": 1, "key": ["country"]}]}"#,
+                "rate_limits: a limit asks for the country, but nothing says which it is",
             ),
             (r#"{"rate_limits": {}}"#, "rate_limits: it is an object; write a list of rate limits"),
             (

@@ -3,6 +3,7 @@
 use crate::config::{Absent, KeyPart, RateLimit};
 use crate::seed::Seed;
 use glacis_limits::cidr::network_of;
+use glacis_limits::geo::Country;
 use glacis_limits::keyed_hash::sip_hash_24;
 use glacis_limits::path;
 use std::cell::OnceCell;
@@ -25,6 +26,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) client: Option<IpAddr>,
     /// What lists say of it.
     pub(crate) tags: Vec<String>,
+    /// Where it is; unknown as long as nobody has said so.
+    pub(crate) country: Country,
     path: OnceCell<Vec<u8>>,
     host: OnceCell<Vec<u8>>,
     method: OnceCell<Vec<u8>>,
@@ -49,7 +52,14 @@ pub(crate) enum Fingerprint {
 impl<'a> Facts<'a> {
     pub(crate) fn new(request: &'a dyn Request, client: Option<IpAddr>) -> Self {
         let (path, host, method) = Default::default();
-        Self { request, client, tags: Vec::new(), path, host, method }
+        Self { request, client, tags: Vec::new(), country: Country::UNKNOWN, path, host, method }
+    }
+
+    /// The country that a header field names; unknown if it names none.
+    pub(crate) fn country_of_header(&self, name: &str) -> Country {
+        let field = self.request.header(name).unwrap_or_default();
+        let country = str::from_utf8(&field).ok().and_then(Country::parse);
+        country.unwrap_or(Country::UNKNOWN)
     }
 
     /// The path in one form; see [`path::normalized`].
@@ -76,6 +86,7 @@ impl<'a> Facts<'a> {
             && (applies.hosts.is_empty() || applies.hosts.iter().any(|known| known == self.host()))
             && (applies.paths.is_empty()
                 || applies.paths.iter().any(|template| template.matches(self.path())))
+            && (applies.countries.is_empty() || applies.countries.contains(&self.country))
             && (applies.tags.is_empty() || applies.tags.iter().any(|tag| self.tags.contains(tag)))
     }
 
@@ -107,6 +118,7 @@ impl<'a> Facts<'a> {
             KeyPart::ClientAddress => self.network(limit),
             KeyPart::Host => Some(self.host().to_vec()),
             KeyPart::Method => Some(self.method().to_vec()),
+            KeyPart::Country => Some(self.country.as_str().as_bytes().to_vec()),
             KeyPart::Path(templates) => {
                 let first = templates.iter().position(|template| template.matches(self.path()));
                 Some(first.map_or(u64::MAX, |first| first as u64).to_le_bytes().to_vec())

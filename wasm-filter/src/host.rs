@@ -27,6 +27,8 @@ const VERSION_OF_ABSENT: u32 = u32::MAX;
 /// `wasm.glacis.wasm`, which a client cannot set.
 const VERDICT_PROPERTY: &str = "glacis.wasm";
 const TAGS_PROPERTY: &str = "glacis.tags";
+const COUNTRY_PROPERTY: &str = "glacis.country";
+const COUNTRY_HEADER: &str = "x-glacis-country";
 
 /// Shared data of the proxy, which the workers of one process have in common.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +114,16 @@ pub(crate) fn note_verdict(verdict: &str) {
 /// Notes the tags that lists give to the client's address, as filter state `wasm.glacis.tags`.
 pub(crate) fn note_tags(tags: &str) {
     let _ = hostcalls::set_property(vec![TAGS_PROPERTY], Some(tags.as_bytes()));
+}
+
+/// Notes the country of the client's address, as filter state `wasm.glacis.country`, and for the
+/// upstream and filters in between in a header field, in place of one that the client has made up.
+pub(crate) fn note_country(country: &str, header: bool) {
+    let _ = hostcalls::set_property(vec![COUNTRY_PROPERTY], Some(country.as_bytes()));
+    if header {
+        let _ =
+            hostcalls::set_map_value(MapType::HttpRequestHeaders, COUNTRY_HEADER, Some(country));
+    }
 }
 
 /// Answers the request instead of the upstream. The caller pauses the request in any case.

@@ -40,6 +40,9 @@ impl Http {
         if !facts.tags.is_empty() {
             host::note_tags(&facts.tags.join(","));
         }
+        if let Some(geo) = plugin.policy.geo() {
+            host::note_country(facts.country.as_str(), geo.header);
+        }
         judgement
     }
 }

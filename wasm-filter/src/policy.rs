@@ -1,11 +1,12 @@
 //! A configuration at work: what is known of a request in, a verdict out.
 
-use crate::config::{Config, FailureMode, RateLimit};
+use crate::config::{Config, FailureMode, Geo, GeoSource, RateLimit};
 use crate::facts::{Facts, Fingerprint};
 use crate::feed::{Feed, Source};
 use crate::seed::Seed;
 use crate::shared::{HostError, SharedData};
 use crate::table::{Table, Taken};
+use glacis_limits::geo::Country;
 use glacis_limits::network_list::Action;
 use glacis_limits::token_bucket::Decision;
 use std::borrow::Cow;
@@ -29,6 +30,8 @@ pub(crate) enum Verdict {
     AllowedByList,
     /// The address is on the deny list.
     DeniedByList,
+    /// Its country is not let in.
+    DeniedByCountry,
     /// Nothing speaks against it.
     Passed,
     /// The client has used up this limit, by its place in the configuration.
@@ -103,12 +106,38 @@ impl Policy {
         now_ns: u64,
         shared: &impl SharedData,
     ) -> Judgement {
+        facts.country = self.country(facts);
         let listed =
             facts.client.and_then(|client| look_up(client, feeds, now_ns, &mut facts.tags));
         if let Some(verdict) = self.judge_address(facts.client, listed, feeds) {
             return verdict.into();
         }
+        if self.refuses_country(facts.country) {
+            return Verdict::DeniedByCountry.into();
+        }
         self.judge_limits(facts, now_ns, shared)
+    }
+
+    /// Where the client is; unknown if nothing says so.
+    fn country(&self, facts: &Facts<'_>) -> Country {
+        match self.config.geo.as_ref().map(|geo| &geo.source) {
+            Some(GeoSource::Table(table)) => {
+                facts.client.map_or(Country::UNKNOWN, |client| table.country(client))
+            }
+            Some(GeoSource::Header(name)) => facts.country_of_header(name),
+            None => Country::UNKNOWN,
+        }
+    }
+
+    fn refuses_country(&self, country: Country) -> bool {
+        self.config.geo.as_ref().is_some_and(|geo| {
+            geo.deny.contains(&country) || !geo.allow.is_empty() && !geo.allow.contains(&country)
+        })
+    }
+
+    /// Whether the country is worked out, and whether the upstream is to be told.
+    pub(crate) fn geo(&self) -> Option<&Geo> {
+        self.config.geo.as_ref()
     }
 
     /// Where lists are to be fetched from.
@@ -202,6 +231,7 @@ impl Policy {
         match verdict {
             Verdict::AllowedByList => "allowed:list".into(),
             Verdict::DeniedByList => "denied:list".into(),
+            Verdict::DeniedByCountry => "denied:country".into(),
             Verdict::Passed => "passed".into(),
             Verdict::Limited(limit) => format!("limited:{}", name(limit)).into(),
             Verdict::ShadowLimited(limit) => format!("shadow:limited:{}", name(limit)).into(),
@@ -247,6 +277,9 @@ mod tests {
     use super::*;
     use crate::facts::fake::Fake;
     use crate::shared::memory::Memory;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use glacis_limits::geo::CountryTable;
 
     const T0: u64 = 1_700_000_000_000_000_000;
 
@@ -364,6 +397,82 @@ mod tests {
         for (i, (client, expected, expected_tags)) in rows.iter().enumerate() {
             let told = judge(&both, Some(client));
             assert_eq!(told, ((*expected).to_owned(), tags(expected_tags)), "row {i}");
+        }
+    }
+
+    /// A table of three networks, as a configuration has it.
+    fn countries() -> String {
+        let network = |(first, last, country): (&str, &str, &str)| {
+            (first.parse().unwrap(), last.parse().unwrap(), Country::parse(country).unwrap())
+        };
+        let networks = [
+            ("10.0.0.0", "10.255.255.255", "DE"),
+            ("192.0.2.0", "192.0.2.255", "FR"),
+            ("2001:db8::", "2001:db8::ffff", "FR"),
+        ];
+        let table = CountryTable::new(networks.map(network).to_vec());
+        STANDARD.encode(table.to_bytes())
+    }
+
+    #[test]
+    fn lets_in_by_country() {
+        let table = countries();
+        let geo = |rest: &str| format!(r#"{{"geo": {{"table": "{table}", {rest}}}}}"#);
+        check(
+            &geo(r#""deny": ["fr"]"#),
+            &[
+                (Some("10.0.0.1"), "passed"),
+                (Some("192.0.2.1"), "denied:country"),
+                (Some("::ffff:192.0.2.1"), "denied:country"),
+                (Some("2001:db8::1"), "denied:country"),
+                (Some("11.0.0.1"), "passed"),
+                (None, "passed"),
+            ],
+        );
+        check(
+            &geo(r#""allow": ["DE"], "header": true"#),
+            &[
+                (Some("10.0.0.1"), "passed"),
+                (Some("192.0.2.1"), "denied:country"),
+                (Some("11.0.0.1"), "denied:country"),
+                (None, "denied:country"),
+            ],
+        );
+        let known = r#""allow": ["DE", "ZZ"], "deny": ["DE"]"#;
+        let rows = [(Some("10.0.0.1"), "denied:country"), (Some("11.0.0.1"), "passed")];
+        check(&geo(known), &rows);
+        // One bucket for each country, and only for one of them.
+        check(
+            &format!(
+                r#"{{"geo": {{"table": "{table}"}}, "rate_limits": [
+                    {{"name": "each", "requests": 2, "key": ["country"]}},
+                    {{"name": "fr", "requests": 1, "match": {{"countries": ["FR"]}}}}
+                ]}}"#
+            ),
+            &[
+                (Some("10.0.0.1"), "passed"),
+                (Some("10.0.0.2"), "passed"),
+                (Some("10.0.0.3"), "limited:each"),
+                (Some("192.0.2.1"), "passed"),
+                (Some("192.0.2.1"), "limited:fr"),
+                (Some("11.0.0.1"), "passed"),
+            ],
+        );
+    }
+
+    /// Envoy's own geoip filter has said it.
+    #[test]
+    fn countries_of_a_header() {
+        let policy = policy(r#"{"geo": {"from_header": "X-Country", "allow": ["DE"]}}"#);
+        for (value, expected) in [
+            ("DE", "passed"),
+            ("de", "passed"),
+            ("FR", "denied:country"),
+            ("DE,FR", "denied:country"),
+        ] {
+            let fake = Fake { fields: vec![("x-country", value)] };
+            let judgement = judge(&policy, Some("192.0.2.1"), &fake, &Memory::default());
+            assert_eq!(policy.property(judgement.verdict), expected, "{value}");
         }
     }
 

@@ -3,6 +3,9 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use glacis_limits::geo::{Country, CountryTable};
 use glacis_tests::filter::{Filter, Setup};
 use glacis_tests::http::Request;
 use glacis_tests::list_server::ListServer;
@@ -107,8 +110,8 @@ fn limits_of_all_kinds() {
     let watched = client();
     assert!((0..3).all(|_| own.status(watched, &Request::get("/watched")) == 200));
     eventually("what is only watched is noted", Duration::from_secs(10), || {
-        let noted = (watched.to_string(), "shadow:limited:watch".to_owned());
-        own.0.verdicts().unwrap().iter().filter(|line| **line == noted).count() == 2
+        let noted = own.0.logged(watched, "verdict").unwrap();
+        noted.iter().filter(|verdict| *verdict == "shadow:limited:watch").count() == 2
     });
     assert!(own.0.envoy.stat("wasmcustom.glacis_wasm_shadow_limited_total").unwrap() == 2);
 }
@@ -175,4 +178,43 @@ fn a_list_that_nobody_serves_refuses_requests_and_breaks_nothing() {
     assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
     assert!(answer.text().contains("request_id"), "it is our answer: {}", answer.text());
     assert_eq!(own.0.envoy.stat("wasm.glacis.vm_reload").unwrap(), 0);
+}
+
+/// A table as large as the real one is loaded, and the country is in the header, the log and the
+/// verdict; a header that the client has made up is replaced.
+#[test]
+fn countries_of_addresses() {
+    let (one, other, unknown) = (client(), client(), client());
+    let country = |text: &str| Country::parse(text).unwrap();
+    let network = |address: Ipv4Addr, name: &str| (address.into(), address.into(), country(name));
+    let mut networks = vec![network(one, "AA"), network(other, "BB")];
+    // 100,000 networks more, of which none is next to another of its country.
+    networks.extend((0..100_000u32).map(|i| {
+        let first = Ipv4Addr::from_bits(0x8000_0000 + i * 512);
+        let last = Ipv4Addr::from_bits(0x8000_0000 + i * 512 + 255);
+        (first.into(), last.into(), country(["CC", "DD"][(i % 2) as usize]))
+    }));
+    let table = STANDARD.encode(CountryTable::new(networks).to_bytes());
+    let plugin = format!(r#"{{"geo": {{"table": "{table}", "deny": ["BB"], "header": true}}}}"#);
+    let own = Own::start("geo", Setup { plugin: &plugin, before: "", feed: 0 });
+    let request = Request::get("/echo").header("x-glacis-country", "XX");
+    for (from, expected) in [(one, "AA"), (unknown, "ZZ")] {
+        let answer = own.0.send(from, &request).unwrap();
+        let headers = answer.json()["headers"].clone();
+        let told: Vec<_> = headers
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|field| field[0] == "x-glacis-country")
+            .collect();
+        assert_eq!(told.len(), 1, "{headers}");
+        assert_eq!(told[0][1], expected);
+    }
+    assert_eq!(own.status(other, &request), 403);
+    eventually("the countries are in the log", Duration::from_secs(10), || {
+        let is = |from, name, value: &str| own.0.logged(from, name).unwrap() == [value];
+        is(one, "country", "AA")
+            && is(other, "country", "BB")
+            && is(other, "verdict", "denied:country")
+    });
 }

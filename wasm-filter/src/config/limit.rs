@@ -4,6 +4,7 @@ use super::document::{Object, Problems, shown};
 use crate::json::Json;
 use crate::table::Algorithm;
 use glacis_limits::gcra::Gcra;
+use glacis_limits::geo::Country;
 use glacis_limits::path::Template;
 use glacis_limits::rate_headers::PolicyName;
 use glacis_limits::token_bucket::{BucketError, TokenBucket};
@@ -50,6 +51,14 @@ pub(crate) struct Applies {
     pub(crate) hosts: Vec<Vec<u8>>,
     /// Tags of lists.
     pub(crate) tags: Vec<String>,
+    pub(crate) countries: Vec<Country>,
+}
+
+impl RateLimit {
+    /// Whether it asks for the country of a client.
+    pub(crate) fn wants_country(&self) -> bool {
+        self.key.contains(&KeyPart::Country) || !self.applies.countries.is_empty()
+    }
 }
 
 /// What tells clients apart.
@@ -61,6 +70,8 @@ pub(crate) enum KeyPart {
     Host,
     /// The method.
     Method,
+    /// The country of the client's address.
+    Country,
     /// Which of these templates the path fits first, or none.
     Path(Vec<Template>),
     /// A header field.
@@ -211,12 +222,13 @@ fn read_key(object: &Object<'_>, problems: &mut Problems) -> Vec<KeyPart> {
 }
 
 fn read_key_part(path: &str, json: &Json, problems: &mut Problems) -> Option<KeyPart> {
-    const EXPECTED: &str = "\"client_address\", \"host\", \"method\", or an object with one of \
+    const EXPECTED: &str = "\"client_address\", \"host\", \"method\", \"country\", or an object with one of \
                             header, cookie, path, jwt_claim and metadata";
     match json {
         Json::Text(word) if word == "client_address" => return Some(KeyPart::ClientAddress),
         Json::Text(word) if word == "host" => return Some(KeyPart::Host),
         Json::Text(word) if word == "method" => return Some(KeyPart::Method),
+        Json::Text(word) if word == "country" => return Some(KeyPart::Country),
         Json::Object(_) => {}
         other => return problems.wrong(path, other, EXPECTED),
     }
@@ -300,7 +312,8 @@ fn read_applies(object: &Object<'_>, problems: &mut Problems) -> Option<Applies>
         return Some(Applies::default());
     };
     let path = object.path_of("match");
-    let object = Object::new(&path, json, &["methods", "paths", "hosts", "tags"], problems)?;
+    let object =
+        Object::new(&path, json, &["methods", "paths", "hosts", "tags", "countries"], problems)?;
     let upper = |text: &str| plain_name(text).map(|text| text.to_ascii_uppercase().into_bytes());
     let lower = |text: &str| plain_name(text).map(|text| text.to_ascii_lowercase().into_bytes());
     let methods = object.texts("methods", MATCHES_MAX, "methods such as \"POST\"", problems, upper);
@@ -308,8 +321,10 @@ fn read_applies(object: &Object<'_>, problems: &mut Problems) -> Option<Applies>
     let paths = object.texts("paths", MATCHES_MAX, of, problems, Template::parse);
     let hosts = object.texts("hosts", MATCHES_MAX, "hosts, \"example.org\"", problems, lower);
     let tags = object.texts("tags", MATCHES_MAX, "tags of lists", problems, plain_name);
+    let countries = super::geo::read_countries(&object, "countries", problems);
     Some(Applies {
         tags: tags.unwrap_or_default(),
+        countries,
         methods: methods.unwrap_or_default(),
         paths: paths.unwrap_or_default(),
         hosts: hosts.unwrap_or_default(),

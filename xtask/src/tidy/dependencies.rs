@@ -21,7 +21,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("glacis-service", &[]),
     ("glacis-wasm-filter", &["glacis-limits", "glacis-inspector"]),
     ("glacis-ext-proc", &["glacis-inspector", "glacis-engine", "glacis-rules", "glacis-service"]),
-    ("glacis-cli", &["glacis-engine", "glacis-rules", "glacis-inspector"]),
+    ("glacis-cli", &["glacis-engine", "glacis-rules", "glacis-inspector", "glacis-limits"]),
     ("glacis-bench-empty-ext-proc", &[]),
     ("glacis-bench-probe", &["glacis-engine", "glacis-rules"]),
     ("glacis-bench-workload", &[]),
