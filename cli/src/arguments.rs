@@ -15,6 +15,21 @@ pub(crate) enum Command {
     Explain(ExplainOptions),
     Ftw(FtwOptions),
     Geo(GeoOptions),
+    Patches(PatchesOptions),
+}
+
+/// What virtual patches are printed as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PatchForm {
+    Seclang,
+    Filter,
+}
+
+/// `glacis patches`.
+#[derive(Debug)]
+pub(crate) struct PatchesOptions {
+    pub(crate) form: PatchForm,
+    pub(crate) files: Vec<PathBuf>,
 }
 
 /// `glacis geo build`.
@@ -97,7 +112,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
 
 fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     match parser.next()? {
-        None => Err("a command is needed: lint, eval, explain, ftw or geo".into()),
+        None => Err("a command is needed: lint, eval, explain, ftw, geo or patches".into()),
         Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(HELP)),
         Some(Arg::Short('V') | Arg::Long("version")) => Ok(Command::Help(VERSION)),
         Some(Arg::Value(name)) => match name.to_str() {
@@ -106,6 +121,7 @@ fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Some("explain") => explain(parser),
             Some("ftw") => ftw(parser),
             Some("geo") => geo(parser),
+            Some("patches") => patches(parser),
             Some("help") => Ok(Command::Help(HELP)),
             _ => Err(format!("there is no command {}", name.display()).into()),
         },
@@ -246,6 +262,27 @@ fn geo(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     }
 }
 
+fn patches(parser: &mut Parser) -> Result<Command, lexopt::Error> {
+    let mut words = Vec::new();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(PATCHES_HELP)),
+            Arg::Value(word) => words.push(word),
+            other => return Err(other.unexpected()),
+        }
+    }
+    let form = match words.first().and_then(|word| word.to_str()) {
+        Some("seclang") => PatchForm::Seclang,
+        Some("filter") => PatchForm::Filter,
+        _ => return Err("patches needs `seclang` or `filter`, and files".into()),
+    };
+    let files: Vec<PathBuf> = words.into_iter().skip(1).map(PathBuf::from).collect();
+    match files.is_empty() {
+        true => Err("patches needs files: patches seclang FILE.yaml…".into()),
+        false => Ok(Command::Patches(PatchesOptions { form, files })),
+    }
+}
+
 fn jobs(parser: &mut Parser) -> Result<usize, lexopt::Error> {
     match parser.value()?.parse()? {
         jobs @ 1..=JOBS_MAX => Ok(jobs),
@@ -287,7 +324,7 @@ fn authority(url: &str) -> Result<String, lexopt::Error> {
 
 fn check(command: &Command) -> Result<(), String> {
     match command {
-        Command::Help(_) | Command::Geo(_) => Ok(()),
+        Command::Help(_) | Command::Geo(_) | Command::Patches(_) => Ok(()),
         Command::Lint(options) if options.rules.is_empty() => {
             Err("lint needs at least one file of rules".to_owned())
         }
@@ -346,10 +383,20 @@ Usage: glacis COMMAND [OPTION…]
   explain --rules FILE [REQUEST|-]     why a request is refused, and what would let it pass
   ftw --tests DIR --rules FILE         run regression tests in the format of the OWASP CRS
   geo build FILE.mmdb                  countries of addresses, for the wasm-filter
+  patches seclang|filter FILE…         virtual patches as rules, or for the wasm-filter
 
 `glacis COMMAND --help` says more.
 
 Exit status: 0 all is well, 1 something was found, 2 the command was called wrongly.
+";
+
+const PATCHES_HELP: &str = "\
+Virtual patches, as YAML or JSON, in the form of those who look at requests.
+
+Usage: glacis patches seclang FILE…   rules of phase 1
+       glacis patches filter FILE…    the value of virtual_patches in the plugin configuration
+
+Patches that have expired are named on standard error and left out.
 ";
 
 const GEO_HELP: &str = "\

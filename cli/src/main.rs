@@ -15,6 +15,7 @@ mod geo;
 mod inspect;
 mod lint;
 mod output;
+mod patches;
 mod record;
 mod request;
 mod ruleset;
@@ -45,5 +46,6 @@ fn run(command: &Command) -> Result<Outcome, Fault> {
         Command::Explain(options) => explain::run(options),
         Command::Ftw(options) => ftw::run(options),
         Command::Geo(options) => geo::run(options),
+        Command::Patches(options) => patches::run(options),
     }
 }

@@ -26,6 +26,7 @@ pub mod keyed_hash;
 pub mod meter;
 pub mod network_list;
 pub mod network_map;
+pub mod patch;
 pub mod path;
 pub mod rate_headers;
 pub mod token_bucket;

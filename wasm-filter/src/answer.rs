@@ -34,6 +34,9 @@ impl Answer {
             Verdict::DeniedByList | Verdict::DeniedByCountry => {
                 (403, "Forbidden", "Requests from this address are not accepted.", Vec::new())
             }
+            Verdict::DeniedByPatch(_) => {
+                (403, "Forbidden", "This request is not accepted.", Vec::new())
+            }
             Verdict::Limited(limit) => (
                 429,
                 "Too Many Requests",

@@ -11,12 +11,15 @@ mod lists;
 use crate::json::{self, Json};
 use document::{Object, Problems};
 pub(crate) use geo::{Geo, GeoSource};
+use glacis_limits::patch::Patch;
 pub(crate) use limit::{Absent, KeyPart, RateLimit};
 pub(crate) use lists::AddressLists;
 use std::fmt;
 
 /// The longest configuration, in bytes.
 pub(crate) const CONFIG_BYTES_MAX: usize = 8 << 20;
+/// Each is looked at for every request.
+const PATCHES_MAX: usize = 500;
 /// More proxies in a row than this are a mistake.
 const TRUSTED_HOPS_MAX: u64 = 16;
 /// How much of a text that is no JSON is shown, in bytes.
@@ -27,6 +30,7 @@ const START_BYTES: usize = 24;
 pub(crate) struct Config {
     pub(crate) lists: AddressLists,
     pub(crate) geo: Option<Geo>,
+    pub(crate) patches: Vec<Patch>,
     pub(crate) trusted_hops: u8,
     pub(crate) failure_mode: FailureMode,
     pub(crate) rate_limits: Vec<RateLimit>,
@@ -87,12 +91,13 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
         }
     };
     const FIELDS: &[&str] =
-        &["address_lists", "geo", "trusted_hops", "failure_mode", "rate_limits"];
+        &["address_lists", "geo", "virtual_patches", "trusted_hops", "failure_mode", "rate_limits"];
     let object = Object::new("$", &json, FIELDS, problems)?;
     let lists = lists::read(&object, problems);
     let trusted_hops = object.whole("trusted_hops", 0, 0, TRUSTED_HOPS_MAX, problems);
     let failure_mode = read_failure_mode(&object, problems);
     let geo = geo::read(&object, problems);
+    let patches = read_patches(&object, problems);
     let rate_limits = limit::read_all(&object, problems);
     if geo.is_none()
         && object.field("geo").is_none()
@@ -102,7 +107,20 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
         problems.add::<()>("rate_limits", format_args!("{rule}"));
     }
     let trusted_hops = u8::try_from(trusted_hops).ok()?;
-    Some(Config { lists, geo, trusted_hops, failure_mode, rate_limits })
+    Some(Config { lists, geo, patches, trusted_hops, failure_mode, rate_limits })
+}
+
+fn read_patches(object: &Object<'_>, problems: &mut Problems) -> Vec<Patch> {
+    let of = "patches, as `glacis patches filter` prints them";
+    let read =
+        |path: &str, json: &Json, problems: &mut Problems| match Patch::read(&json.to_value()) {
+            Ok(patch) => Some(patch),
+            Err(error) if error.path.is_empty() => {
+                problems.add(path, format_args!("{}", error.problem))
+            }
+            Err(error) => problems.add(path, format_args!("in {error}")),
+        };
+    object.list("virtual_patches", PATCHES_MAX, of, problems, read).unwrap_or_default()
 }
 
 fn read_failure_mode(object: &Object<'_>, problems: &mut Problems) -> FailureMode {
@@ -197,7 +215,7 @@ mod tests {
             (r#"{"trusted_hops": 1, "trusted_hops": 2}"#, "\"trusted_hops\" stands twice"),
             (
                 r#"{"deny": []}"#,
-                "deny: there is no such field; the fields here are address_lists, geo, trusted_hops",
+                "deny: there is no such field; the fields here are address_lists, geo, virtual_patches, trusted_hops",
             ),
             (r#"{"trusted_hops": -1}"#, "trusted_hops: it is a number that is negative"),
             (
@@ -289,6 +307,8 @@ mod tests {
                     "refresh_seconds": 0, "timeout_ms": 1, "required": 1}]}}"#,
                 "feeds[0].timeout_ms: it is 1; write a whole number from 10 to 60000",
             ),
+            (r#"{"virtual_patches": [7]}"#, "virtual_patches[0]: write an object"),
+            (r#"{"virtual_patches": [{"id": "a b"}]}"#, "virtual_patches[0]: in id: write letters"),
             (r#"{"geo": {}}"#, "geo: write either table or from_header"),
             (r#"{"geo": {"table": "", "from_header": "a"}}"#, "geo: write either table or"),
             (r#"{"geo": {"table": "?"}}"#, "geo.table: it is not base64: "),

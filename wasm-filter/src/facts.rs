@@ -5,6 +5,7 @@ use crate::seed::Seed;
 use glacis_limits::cidr::network_of;
 use glacis_limits::geo::Country;
 use glacis_limits::keyed_hash::sip_hash_24;
+use glacis_limits::patch::{Head, Patch, Prepared};
 use glacis_limits::path;
 use std::cell::OnceCell;
 use std::fmt;
@@ -53,6 +54,16 @@ impl<'a> Facts<'a> {
     pub(crate) fn new(request: &'a dyn Request, client: Option<IpAddr>) -> Self {
         let (path, host, method) = Default::default();
         Self { request, client, tags: Vec::new(), country: Country::UNKNOWN, path, host, method }
+    }
+
+    /// The first of these patches that describes the request, and still holds in this second.
+    pub(crate) fn patch(&self, patches: &[Patch], now_seconds: u64) -> Option<usize> {
+        if patches.is_empty() {
+            return None;
+        }
+        let prepared = Prepared::new(self);
+        let fits = |patch: &Patch| patch.holds(now_seconds) && patch.matches(&prepared, self);
+        patches.iter().position(fits)
     }
 
     /// The country that a header field names; unknown if it names none.
@@ -138,6 +149,20 @@ impl<'a> Facts<'a> {
             IpAddr::V4(network) => network.octets().to_vec(),
             IpAddr::V6(network) => network.octets().to_vec(),
         })
+    }
+}
+
+impl Head for Facts<'_> {
+    fn method(&self) -> Vec<u8> {
+        self.request.header(":method").unwrap_or_default()
+    }
+
+    fn target(&self) -> Vec<u8> {
+        self.request.header(":path").unwrap_or_default()
+    }
+
+    fn header(&self, name: &str) -> Option<Vec<u8>> {
+        self.request.header(name)
     }
 }
 

@@ -27,6 +27,23 @@ pub(crate) fn parse(text: &[u8]) -> Result<Json, serde_json::Error> {
     serde_json::from_slice(text)
 }
 
+impl Json {
+    /// The value as other readers take it. A number that is not whole becomes null.
+    pub(crate) fn to_value(&self) -> serde_json::Value {
+        match self {
+            Self::Null | Self::OtherNumber => serde_json::Value::Null,
+            Self::Bool(value) => (*value).into(),
+            Self::Whole(value) => (*value).into(),
+            Self::Text(text) => text.as_str().into(),
+            Self::List(list) => list.iter().map(Self::to_value).collect(),
+            Self::Object(fields) => {
+                let field = |(name, value): &(String, Self)| (name.clone(), value.to_value());
+                serde_json::Value::Object(fields.iter().map(field).collect())
+            }
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(JsonVisitor)

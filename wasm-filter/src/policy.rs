@@ -32,6 +32,8 @@ pub(crate) enum Verdict {
     DeniedByList,
     /// Its country is not let in.
     DeniedByCountry,
+    /// It is what this virtual patch describes, by its place in the configuration.
+    DeniedByPatch(usize),
     /// Nothing speaks against it.
     Passed,
     /// The client has used up this limit, by its place in the configuration.
@@ -114,6 +116,9 @@ impl Policy {
         }
         if self.refuses_country(facts.country) {
             return Verdict::DeniedByCountry.into();
+        }
+        if let Some(patch) = facts.patch(&self.config.patches, now_ns / SECOND_NS) {
+            return Verdict::DeniedByPatch(patch).into();
         }
         self.judge_limits(facts, now_ns, shared)
     }
@@ -232,6 +237,10 @@ impl Policy {
             Verdict::AllowedByList => "allowed:list".into(),
             Verdict::DeniedByList => "denied:list".into(),
             Verdict::DeniedByCountry => "denied:country".into(),
+            Verdict::DeniedByPatch(patch) => {
+                let id = self.config.patches.get(patch).map_or("", |patch| patch.id.as_str());
+                format!("denied:patch:{id}").into()
+            }
             Verdict::Passed => "passed".into(),
             Verdict::Limited(limit) => format!("limited:{}", name(limit)).into(),
             Verdict::ShadowLimited(limit) => format!("shadow:limited:{}", name(limit)).into(),
@@ -458,6 +467,33 @@ mod tests {
                 (Some("11.0.0.1"), "passed"),
             ],
         );
+    }
+
+    #[test]
+    fn virtual_patches() {
+        let policy = policy(
+            r#"{"virtual_patches": [
+                {"id": "old", "cve": "CVE-1999-1", "title": "t", "rule": 9100001,
+                 "expires": "2000-01-01", "when": [{"target": "path", "prefix": "/"}]},
+                {"id": "new", "cve": "CVE-2099-1", "title": "t", "rule": 9100002, "when": [
+                    {"target": "method", "equals": "post"}, {"target": "path", "suffix": "/x"},
+                    {"target": "argument", "name": "a", "contains": "<"},
+                    {"target": "header", "name": "X-H", "prefix": "h"}]}
+            ], "rate_limits": [{"requests": 1}]}"#,
+        );
+        let shared = Memory::default();
+        let rows: &[(&str, &str, &str, &str)] = &[
+            ("POST", "/%2558?b=1&A=%3C", "H", "denied:patch:new"),
+            ("POST", "/%2558?b=1&A=%3C", "h2", "denied:patch:new"),
+            ("POST", "/x?a=1&b=%3C", "h", "passed"),
+            // What a patch refuses has cost nothing.
+            ("GET", "/x?a=%3C", "h", "limited:per-address"),
+        ];
+        for (i, (method, path, field, expected)) in rows.iter().enumerate() {
+            let fields = vec![(":method", *method), (":path", *path), ("x-h", *field)];
+            let judgement = judge(&policy, Some("192.0.2.1"), &Fake { fields }, &shared);
+            assert_eq!(policy.property(judgement.verdict), *expected, "row {i}");
+        }
     }
 
     /// Envoy's own geoip filter has said it.

@@ -147,7 +147,9 @@ impl Counters {
     /// Counts a request.
     pub(crate) fn count(&self, judgement: &Judgement) {
         match judgement.verdict {
-            Verdict::DeniedByList | Verdict::DeniedByCountry => self.denied.increment(),
+            Verdict::DeniedByList | Verdict::DeniedByCountry | Verdict::DeniedByPatch(_) => {
+                self.denied.increment();
+            }
             Verdict::Limited(..) => self.limited.increment(),
             Verdict::ShadowLimited(..) => self.shadow_limited.increment(),
             Verdict::AllowedByList | Verdict::Passed => self.passed.increment(),

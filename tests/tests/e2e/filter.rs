@@ -1,6 +1,7 @@
 //! What the wasm-filter does by itself: each limit and list of its own in a real Envoy.
 
 use std::net::Ipv4Addr;
+use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -9,6 +10,7 @@ use glacis_limits::geo::{Country, CountryTable};
 use glacis_tests::filter::{Filter, Setup};
 use glacis_tests::http::Request;
 use glacis_tests::list_server::ListServer;
+use glacis_tests::settings;
 
 use crate::support::{client, eventually, folder};
 
@@ -217,4 +219,43 @@ fn countries_of_addresses() {
             && is(other, "country", "BB")
             && is(other, "verdict", "denied:country")
     });
+}
+
+/// All virtual patches at once, as the command prints them.
+#[test]
+fn virtual_patches() {
+    let folder = settings::root().join("rules/virtual-patches");
+    let files = ["appliances", "java", "web"].map(|name| folder.join(format!("{name}.yaml")));
+    let mut glacis = Command::new(settings::cli().unwrap());
+    let printed = glacis.args(["patches", "filter"]).args(&files).output().unwrap();
+    assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+    let patches = String::from_utf8(printed.stdout).unwrap();
+    let plugin = format!(r#"{{"virtual_patches": {patches}}}"#);
+    let own = Own::start("patches", Setup { plugin: &plugin, before: "", feed: 0 });
+    let attack = client();
+    let rows = [
+        (Request::get("/").header("user-agent", "${jndi:ldap://203.0.113.1/a}"), 403),
+        (Request::get("/").header("user-agent", "jndi-client/1.0"), 200),
+        (Request::get("/search?q=%24%7Bjndi%3Aldap%3A%2F%2Fa%7D"), 403),
+        (Request::get("/console/css/%252e%252e%252fconsole.portal"), 403),
+        (Request::get("/console/css/login.css"), 200),
+        (Request::get("/hax?jsp=/app/rest/users;.jsp"), 403),
+        (Request::get("/index.php?-d+allow_url_include%3d1"), 403),
+        (Request::get("/admin").header("x-middleware-subrequest", "middleware:middleware"), 403),
+    ];
+    for (request, expected) in rows {
+        assert_eq!(own.status(attack, &request), expected, "{request:?}");
+    }
+    eventually("the patch is named in the log", Duration::from_secs(10), || {
+        let noted = own.0.logged(attack, "verdict").unwrap();
+        noted.iter().any(|verdict| verdict == "denied:patch:log4shell-user-agent")
+    });
+}
+
+/// What everybody has to load: 1 MiB at most.
+#[test]
+fn the_module_is_small() {
+    let bytes = settings::wasm().unwrap().metadata().unwrap().len();
+    println!("the module has {bytes} bytes");
+    assert!((100_000..1 << 20).contains(&bytes), "{bytes} bytes");
 }

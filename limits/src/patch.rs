@@ -1,0 +1,388 @@
+//! Virtual patches: what an attack on one known flaw looks like, for the filter and for SecLang.
+//!
+//! A patch is a list of conditions on the head of a request, all of which have to hold. It is
+//! looked at here ([`Patch::matches`]), and written as a chain of rules ([`Patch::to_seclang`]),
+//! which see the same. `rules/virtual-patches/README.md` has the form.
+//!
+//! Values are compared without regard to case, the path decoded twice and the query once.
+
+use crate::network_list::day_since_1970;
+use crate::path::percent_decoded;
+use serde_json::{Map, Value};
+use std::fmt::{self, Write as _};
+
+/// The most conditions of a patch, and values of one.
+const CONDITIONS_MAX: usize = 8;
+const VALUES_MAX: usize = 16;
+const TEXT_BYTES_MAX: usize = 256;
+
+/// The rules of patches have numbers in this range.
+const RULE_MIN: u64 = 9_100_000;
+const RULE_MAX: u64 = 9_109_999;
+
+/// A patch, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patch {
+    /// Its name in logs.
+    pub id: String,
+    /// The flaw, as `CVE-YEAR-NUMBER`.
+    pub cve: String,
+    title: String,
+    rule: u64,
+    /// The last second in which it holds.
+    until_seconds: u64,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Condition {
+    target: Target,
+    operator: Operator,
+    /// In lower case; one of them has to fit.
+    values: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Target {
+    Method,
+    Path,
+    Query,
+    Header(String),
+    Argument(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Equals,
+    Prefix,
+    Suffix,
+    Contains,
+}
+
+/// Why a value is no patch: the field, and what to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatchError {
+    /// The path of the field in the patch.
+    pub path: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl fmt::Display for PatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.problem)
+    }
+}
+
+impl std::error::Error for PatchError {}
+
+/// The head of a request, as patches ask for it.
+pub trait Head {
+    /// The method.
+    fn method(&self) -> Vec<u8>;
+    /// Path and query, as they were sent.
+    fn target(&self) -> Vec<u8>;
+    /// A header field.
+    fn header(&self, name: &str) -> Option<Vec<u8>>;
+}
+
+/// The head of a request with what patches look at, worked out once for all of them.
+#[derive(Debug)]
+pub struct Prepared {
+    method: Vec<u8>,
+    path: Vec<u8>,
+    query: Vec<u8>,
+    arguments: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Prepared {
+    /// Linear in the length of the target.
+    #[must_use]
+    pub fn new(head: &dyn Head) -> Self {
+        let target = head.target();
+        let mut parts = target.splitn(2, |byte| *byte == b'?');
+        let path = parts.next().unwrap_or_default();
+        let query = parts.next().unwrap_or_default();
+        // An argument is split before it is decoded: `a%3Db` is no name and value.
+        let pairs = query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
+        let arguments = pairs.map(|pair| {
+            let end = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
+            let (name, value) = pair.split_at_checked(end).unwrap_or((pair, b""));
+            (lower(form_decoded(name)), lower(form_decoded(value.get(1..).unwrap_or_default())))
+        });
+        Self {
+            arguments: arguments.collect(),
+            method: lower(head.method()),
+            path: lower(form_decoded(&percent_decoded(path))),
+            query: lower(form_decoded(query)),
+        }
+    }
+}
+
+impl Patch {
+    /// Reads a patch. Its fields `tests` and `note` are for people and other programs.
+    ///
+    /// # Errors
+    ///
+    /// At the first field that is wrong.
+    pub fn read(value: &Value) -> Result<Self, PatchError> {
+        const FIELDS: &[&str] = &["id", "cve", "title", "rule", "expires", "when", "tests", "note"];
+        let fields = value.as_object().ok_or_else(|| error("", "write an object"))?;
+        known(fields, FIELDS, "")?;
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let id = text(fields, "id")?;
+        if id.is_empty() || !id.bytes().all(plain) {
+            return Err(error("id", "write letters, digits, '-', '_' and '.'"));
+        }
+        let cve = text(fields, "cve")?;
+        if !cve.starts_with("CVE-") || !cve.bytes().all(plain) {
+            return Err(error("cve", "write such as CVE-2021-44228"));
+        }
+        let rule = fields.get("rule").and_then(Value::as_u64);
+        let rule = rule.filter(|rule| (RULE_MIN..=RULE_MAX).contains(rule));
+        let until_seconds = match fields.get("expires") {
+            None => u64::MAX,
+            Some(_) => last_second(text(fields, "expires")?)
+                .ok_or_else(|| error("expires", "write a day, YYYY-MM-DD"))?,
+        };
+        let conditions = fields.get("when").and_then(Value::as_array);
+        let conditions = conditions.filter(|list| (1..=CONDITIONS_MAX).contains(&list.len()));
+        let wrong = || error("when", "write a list of 1 to 8 conditions");
+        let conditions = conditions.ok_or_else(wrong)?.iter().enumerate();
+        let title = text(fields, "title")?;
+        if title.contains(|c: char| c.is_control() || "'\"\\%".contains(c)) {
+            return Err(error(
+                "title",
+                "write it without quotes, '\\', '%' and control characters",
+            ));
+        }
+        Ok(Self {
+            id: id.to_owned(),
+            cve: cve.to_owned(),
+            title: title.to_owned(),
+            rule: rule.ok_or_else(|| error("rule", "write a number from 9100000 to 9109999"))?,
+            until_seconds,
+            conditions: conditions
+                .map(|(i, condition)| Condition::read(condition, &format!("when[{i}]")))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Whether it still holds in this second.
+    #[must_use]
+    pub const fn holds(&self, now_seconds: u64) -> bool {
+        now_seconds <= self.until_seconds
+    }
+
+    /// Whether a request is what the patch describes. Linear in the request, for each value.
+    #[must_use]
+    pub fn matches(&self, prepared: &Prepared, head: &dyn Head) -> bool {
+        self.conditions.iter().all(|condition| condition.holds(prepared, head))
+    }
+
+    /// The patch as a chain of rules of phase 1.
+    #[must_use]
+    pub fn to_seclang(&self) -> String {
+        let Self { id, cve, title, rule, .. } = self;
+        let mut out = String::new();
+        for (i, condition) in self.conditions.iter().enumerate() {
+            let (variable, transformations) = condition.target.seclang();
+            let pattern = condition.pattern();
+            let head = match i {
+                0 => format!(
+                    "id:{rule},phase:1,deny,status:403,log,msg:'{title}',tag:'virtual-patch/{id}',\
+                     tag:'{cve}',"
+                ),
+                _ => String::new(),
+            };
+            let chain = if i + 1 < self.conditions.len() { ",chain" } else { "" };
+            // Writing to a text cannot fail.
+            let _ = writeln!(
+                out,
+                "SecRule {variable} \"@rx {pattern}\" \"{head}{transformations}{chain}\""
+            );
+        }
+        out
+    }
+}
+
+impl Condition {
+    fn read(value: &Value, path: &str) -> Result<Self, PatchError> {
+        const OPERATORS: &[(&str, Operator)] = &[
+            ("equals", Operator::Equals),
+            ("prefix", Operator::Prefix),
+            ("suffix", Operator::Suffix),
+            ("contains", Operator::Contains),
+        ];
+        let fields = value.as_object().ok_or_else(|| error(path, "write an object"))?;
+        let names = ["target", "name", "equals", "prefix", "suffix", "contains"];
+        known(fields, &names, path)?;
+        let at = |name: &str| format!("{path}.{name}");
+        let name = fields.get("name").and_then(Value::as_str).filter(|name| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+            !name.is_empty() && name.len() <= TEXT_BYTES_MAX && name.bytes().all(plain)
+        });
+        let named = || {
+            let rule = "write letters, digits, '-', '_' and '.'";
+            name.map(str::to_ascii_lowercase).ok_or_else(|| error(&at("name"), rule))
+        };
+        let target = match fields.get("target").and_then(Value::as_str) {
+            Some("method") => Target::Method,
+            Some("path") => Target::Path,
+            Some("query") => Target::Query,
+            Some("header") => Target::Header(named()?),
+            Some("argument") => Target::Argument(named()?),
+            _ => {
+                let rule = "write method, path, query, header or argument";
+                return Err(error(&at("target"), rule));
+            }
+        };
+        let mut given = OPERATORS.iter().filter(|(name, _)| fields.contains_key(*name));
+        let (Some((name, operator)), None) = (given.next(), given.next()) else {
+            return Err(error(path, "write one of equals, prefix, suffix and contains"));
+        };
+        let values = fields.get(*name).and_then(values).ok_or_else(|| {
+            error(&at(name), "write a text, or a list of up to 16, of visible ASCII")
+        })?;
+        Ok(Self { target, operator: *operator, values })
+    }
+
+    fn holds(&self, prepared: &Prepared, head: &dyn Head) -> bool {
+        match &self.target {
+            Target::Method => self.fits(&prepared.method),
+            Target::Path => self.fits(&prepared.path),
+            Target::Query => self.fits(&prepared.query),
+            Target::Header(name) => head.header(name).is_some_and(|value| self.fits(&lower(value))),
+            Target::Argument(name) => {
+                let named = |(given, _): &&(Vec<u8>, Vec<u8>)| given == name.as_bytes();
+                prepared.arguments.iter().filter(named).any(|(_, value)| self.fits(value))
+            }
+        }
+    }
+
+    fn fits(&self, given: &[u8]) -> bool {
+        self.values.iter().map(String::as_bytes).any(|value| match self.operator {
+            Operator::Equals => given == value,
+            Operator::Prefix => given.starts_with(value),
+            Operator::Suffix => given.ends_with(value),
+            Operator::Contains => given.windows(value.len().max(1)).any(|part| part == value),
+        })
+    }
+
+    /// What fits, as a pattern; whatever is no letter or digit is written as a number.
+    fn pattern(&self) -> String {
+        let escaped = |value: &String| -> String {
+            let one = |byte: u8| match byte.is_ascii_alphanumeric() {
+                true => char::from(byte).to_string(),
+                false => format!("\\x{byte:02x}"),
+            };
+            value.bytes().map(one).collect()
+        };
+        let any = self.values.iter().map(escaped).collect::<Vec<_>>().join("|");
+        match self.operator {
+            Operator::Equals => format!("\\A(?:{any})\\z"),
+            Operator::Prefix => format!("\\A(?:{any})"),
+            Operator::Suffix => format!("(?:{any})\\z"),
+            Operator::Contains => format!("(?:{any})"),
+        }
+    }
+}
+
+impl Target {
+    fn seclang(&self) -> (String, &'static str) {
+        match self {
+            Self::Method => ("REQUEST_METHOD".to_owned(), "t:none,t:lowercase"),
+            // The engine has decoded it once.
+            Self::Path => ("REQUEST_FILENAME".to_owned(), "t:none,t:urlDecode,t:lowercase"),
+            Self::Query => ("QUERY_STRING".to_owned(), "t:none,t:urlDecode,t:lowercase"),
+            Self::Header(name) => (format!("REQUEST_HEADERS:{name}"), "t:none,t:lowercase"),
+            Self::Argument(name) => (format!("ARGS_GET:{name}"), "t:none,t:lowercase"),
+        }
+    }
+}
+
+fn values(value: &Value) -> Option<Vec<String>> {
+    let texts: Vec<&str> = match value {
+        Value::String(text) => vec![text],
+        Value::Array(list) => list.iter().map(Value::as_str).collect::<Option<_>>()?,
+        _ => return None,
+    };
+    let plain = |text: &&str| {
+        (1..=TEXT_BYTES_MAX).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
+    };
+    let fits = (1..=VALUES_MAX).contains(&texts.len()) && texts.iter().all(plain);
+    fits.then(|| texts.iter().map(|text| text.to_ascii_lowercase()).collect())
+}
+
+fn known(fields: &Map<String, Value>, names: &[&str], path: &str) -> Result<(), PatchError> {
+    match fields.keys().find(|name| !names.contains(&name.as_str())) {
+        Some(name) => Err(error(path, &format!("there is no field {name:?} in it"))),
+        None => Ok(()),
+    }
+}
+
+fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a str, PatchError> {
+    let text = fields.get(name).and_then(Value::as_str);
+    text.filter(|text| text.len() <= TEXT_BYTES_MAX)
+        .ok_or_else(|| error(name, &format!("write a text of up to {TEXT_BYTES_MAX} bytes")))
+}
+
+fn error(path: &str, problem: &str) -> PatchError {
+    PatchError { path: path.to_owned(), problem: problem.to_owned() }
+}
+
+/// `YYYY-MM-DD` as the last second of that day.
+fn last_second(text: &str) -> Option<u64> {
+    let mut parts = text.split('-').map(str::parse::<u64>);
+    let (year, month, day) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
+    let day = day_since_1970(year, month, day).filter(|_| parts.next().is_none())?;
+    Some((day + 1) * 86_400 - 1)
+}
+
+/// `%XX` decoded and `+` as a space, as in forms.
+fn form_decoded(bytes: &[u8]) -> Vec<u8> {
+    let spaced: Vec<u8> =
+        bytes.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    percent_decoded(&spaced)
+}
+
+fn lower(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.make_ascii_lowercase();
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The rest is checked with the patches that there are, in `rules/tests/virtual_patches.rs`.
+    #[test]
+    fn wrong_patches() {
+        let good = json!({"id": "a", "cve": "CVE-2021-1", "title": "t", "rule": 9_100_000,
+            "expires": "2027-01-31", "when": [{"target": "path", "contains": "/x"}]});
+        let patch = Patch::read(&good).unwrap();
+        assert!(patch.holds(1_801_439_999) && !patch.holds(1_801_440_000));
+        let rows = [
+            ("/id", json!("a b"), "id: write letters"),
+            ("/cve", json!("2021"), "cve: write such as"),
+            ("/title", json!("it's"), "title: write it without quotes"),
+            ("/rule", json!(1), "rule: write a number"),
+            ("/expires", json!("2027-02-30"), "expires: write a day"),
+            ("/when", json!([]), "when: write a list"),
+            ("/when/0", json!({"target": "body", "contains": "x"}), "when[0].target: write method"),
+            ("/when/0", json!({"target": "path", "regex": "x"}), "when[0]: there is no field"),
+            ("/when/0", json!({"target": "path"}), "when[0]: write one of"),
+            ("/when/0", json!({"target": "path", "prefix": ""}), "when[0].prefix: write a text"),
+            ("/when/0", json!({"target": "header", "prefix": "a"}), "when[0].name: write"),
+            ("", json!(7), ": write an object"),
+        ];
+        for (pointer, value, expected) in rows {
+            let mut wrong = good.clone();
+            *wrong.pointer_mut(pointer).unwrap() = value;
+            let told = Patch::read(&wrong).unwrap_err().to_string();
+            assert!(told.starts_with(expected), "{told}");
+        }
+    }
+}
