@@ -1,7 +1,7 @@
 //! `glacis patches`: virtual patches as rules, or for the wasm-filter.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use glacis_limits::patch::Patch;
@@ -39,11 +39,11 @@ pub(crate) fn run(options: &PatchesOptions) -> Result<Outcome, Fault> {
     Ok(Outcome::Clean)
 }
 
-fn read(file: &PathBuf) -> Result<Vec<Value>, Fault> {
+fn read(file: &Path) -> Result<Vec<Value>, Fault> {
     let text = std::fs::read_to_string(file).map_err(|error| fault(file, error))?;
     serde_saphyr::from_str(&text).map_err(|error| fault(file, error))
 }
 
-fn fault(file: &PathBuf, problem: impl std::fmt::Display) -> Fault {
+fn fault(file: &Path, problem: impl std::fmt::Display) -> Fault {
     Fault::Input(format!("{}: {problem}", file.display()))
 }

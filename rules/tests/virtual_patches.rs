@@ -72,7 +72,7 @@ fn case(value: &Value) -> Case {
     let patch = Patch::read(value).unwrap_or_else(|error| panic!("{}: {error}", value["id"]));
     let name = format!("{}.conf", patch.id);
     let text = format!("SecRuleEngine On\n{}", patch.to_seclang());
-    let rules = Input::Text { name: name.into(), text: text.clone().into() };
+    let rules = Input::Text { name, text: text.clone() };
     let program = Program::build(&[rules], &NoFiles, Limits::default())
         .unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     let texts = |name: &str| -> Vec<String> {
