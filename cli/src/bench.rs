@@ -18,6 +18,7 @@ use std::{
 };
 
 use glacis_engine::{Program, Transaction};
+use glacis_explain::Request;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -27,7 +28,6 @@ use crate::{
     inspect::{inspect, status},
     output::{self, Fault, Outcome},
     record::Record,
-    request::Request,
     ruleset,
 };
 

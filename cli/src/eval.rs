@@ -12,13 +12,13 @@ use std::{
 };
 
 use glacis_engine::{Program, Transaction};
+use glacis_explain::{Id, Malformed, Request};
 
 use crate::{
     arguments::EvalOptions,
     inspect::{inspect, status},
     output::{self, Fault, Outcome},
     record::{ErrorRecord, Record},
-    request::{Id, Malformed, Request},
     ruleset,
 };
 
@@ -131,24 +131,22 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// The text; `None` when it was too long.
-    pub(crate) fn text(&self) -> Option<&[u8]> {
-        self.text.as_deref()
-    }
-
-    /// An error in this line.
-    pub(crate) fn malformed(&self, message: &str) -> Malformed {
-        Malformed { id: None, message: format!("line {}: {message}", self.number) }
-    }
-
     /// Reads the request; the message of an error names the line.
     pub(crate) fn parse(&self) -> Result<Request, Malformed> {
+        self.read(Request::parse)
+    }
+
+    /// Reads the line with `read`; the message of an error names the line.
+    pub(crate) fn read<T>(
+        &self,
+        read: impl Fn(&[u8]) -> Result<T, Malformed>,
+    ) -> Result<T, Malformed> {
         let number = self.number;
         let Some(text) = &self.text else {
             let message = format!("line {number}: longer than {LINE_BYTES_MAX} bytes");
             return Err(Malformed { id: None, message });
         };
-        Request::parse(text).map_err(|malformed| Malformed {
+        read(text).map_err(|malformed| Malformed {
             id: malformed.id,
             message: format!("line {number}: {}", malformed.message),
         })

@@ -1,36 +1,31 @@
 //! `glacis explain`: what became of a request, why, and what would let it pass.
 
-mod audit_record;
-mod exclusion;
-mod story;
-mod text;
-
 use std::{io::Write as _, sync::Arc};
 
-use glacis_engine::Transaction;
-use serde::Serialize;
+use glacis_engine::{BuildErrors, Program, Transaction};
+use glacis_explain::{Occasion, Rebuild, explain, read};
 
 use crate::{
     arguments::ExplainOptions,
     eval::Lines,
-    inspect::inspect,
+    inspect::now,
     output::{self, Fault, Outcome},
-    request::Request,
-    ruleset,
+    ruleset::{self, Rules},
 };
-use exclusion::Exclusion;
-use story::Story;
 
-/// All that is said of one request.
-#[derive(Debug, Serialize)]
-struct Explanation {
-    id: Box<serde_json::value::RawValue>,
-    #[serde(flatten)]
-    story: Story,
-    /// What an audit record did not tell; empty for a request.
-    notes: Vec<String>,
-    /// What would let the request pass; `None` when nothing refuses it.
-    exclusion: Option<Exclusion>,
+/// The rules that the command line names.
+struct Given<'r>(&'r [Rules]);
+
+impl Rebuild for Given<'_> {
+    type Fault = Fault;
+
+    fn build(
+        &mut self,
+        before: Option<&str>,
+        behind: Option<&str>,
+    ) -> Result<Result<Program, BuildErrors>, Fault> {
+        ruleset::build_between(before, self.0, behind)
+    }
 }
 
 /// Explains every request of the input.
@@ -39,25 +34,26 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<Outcome, Fault> {
     let mut transaction = Transaction::new(program).with_trace();
     let mut lines = Lines::open(options.requests.as_deref())?;
     let mut out = output::results();
+    let mut given = Given(&options.rules);
     let (mut outcome, mut count) = (Outcome::Clean, 0);
     while let Some(line) = lines.batch(1)?.pop() {
-        let (request, record) = match line.text().and_then(audit_record::read) {
-            Some(read) => read.map_err(|error| lines.malformed(&line.malformed(&error)))?,
-            None => (line.parse().map_err(|error| lines.malformed(&error))?, None),
-        };
+        let (request, record) = line.read(read).map_err(|error| lines.malformed(&error))?;
         if options.id.as_ref().is_some_and(|id| *id != request.id.text()) {
             continue;
         }
-        let explanation = explain(options, &mut transaction, request, record)?;
+        let rules = Some(&mut given);
+        let occasion = Occasion::at(now());
+        let explanation =
+            explain(rules, &mut transaction, request, record, &occasion, options.all)?;
         if options.json {
             // Writing plain data to memory does not fail; if it ever did, the line would be visibly cut.
             let _ = serde_json::to_writer(&mut out, &explanation);
             writeln!(out)?;
         } else {
             let gap = if count > 0 { "\n" } else { "" };
-            write!(out, "{gap}{}", text::page(&explanation))?;
+            write!(out, "{gap}{}", explanation.text())?;
         }
-        if explanation.story.refusal.is_some() {
+        if explanation.is_refused() {
             outcome = Outcome::Findings;
         }
         count += 1;
@@ -67,20 +63,4 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<Outcome, Fault> {
         return Err(Fault::Input("there is no such request in the input".to_owned()));
     }
     Ok(outcome)
-}
-
-fn explain(
-    options: &ExplainOptions,
-    transaction: &mut Transaction,
-    request: Request,
-    record: Option<audit_record::Reading>,
-) -> Result<Explanation, Fault> {
-    inspect(transaction, &request, &request.id.text(), usize::MAX);
-    let story = Story::of(transaction, &request, options.all);
-    let notes = record.map_or_else(Vec::new, |record| record.notes(transaction));
-    let exclusion = match &story.refusal {
-        Some(refusal) => Some(exclusion::find(&options.rules, &request, transaction, refusal)?),
-        None => None,
-    };
-    Ok(Explanation { id: request.id.0, story, notes, exclusion })
 }

@@ -7,7 +7,6 @@
 
 mod arguments;
 mod bench;
-mod bytes;
 mod eval;
 mod explain;
 mod ftw;
@@ -17,7 +16,6 @@ mod lint;
 mod output;
 mod patches;
 mod record;
-mod request;
 mod ruleset;
 
 use std::process::ExitCode;

@@ -3,13 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use glacis_explain::{Base64, Bytes, Response, base64};
 use serde::Deserialize;
 
 use super::message::Parts;
-use crate::{
-    bytes::{self, Base64, Bytes},
-    request::Response,
-};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -40,7 +37,7 @@ fn reflect(body: &[u8]) -> Option<(u16, BTreeMap<String, String>, Vec<u8>)> {
     let reflection: Reflection = serde_json::from_slice(body).ok()?;
     let body = match reflection.encoded_body.as_str() {
         "" => reflection.body.into_bytes(),
-        text => bytes::decode(text).ok()?,
+        text => base64(text).ok()?,
     };
     Some((reflection.status.unwrap_or(200), reflection.headers, body))
 }

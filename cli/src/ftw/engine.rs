@@ -3,14 +3,11 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use glacis_engine::{MatchedRule, Program, Transaction};
+use glacis_explain::{Base64, Bytes, Id, Request, Response};
 use serde_json::value::RawValue;
 
 use super::{Entry, Log, Observed, backend, message::Message};
-use crate::{
-    bytes::{Base64, Bytes},
-    inspect::{inspect, status},
-    request::{Id, Request, Response},
-};
+use crate::inspect::{inspect, status};
 
 /// A program, ready to be asked.
 pub(crate) struct Engine {

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::suite::Input;
-use crate::bytes;
+use glacis_explain::base64;
 
 /// Bytes that a template in `data` may grow to: 1 MiB.
 const TEMPLATE_BYTES_MAX: usize = 1 << 20;
@@ -207,7 +207,7 @@ fn body(input: &Input) -> Result<Vec<u8>, String> {
 
 /// Base64, perhaps over several lines.
 fn decode(text: &str) -> Result<Vec<u8>, String> {
-    bytes::decode(&text.replace(['\r', '\n'], ""))
+    base64(&text.replace(['\r', '\n'], ""))
 }
 
 /// Expands `{{ "text" | repeat 3 }}`, the one form of template that CRS's tests use.

@@ -16,12 +16,19 @@ const EDGES: &[(&str, &[&str])] = &[
     ("glacis-engine", &["seclang"]),
     ("glacis-laws", &["seclang", "glacis-engine", "glacis-rules"]),
     ("glacis-rules", &["glacis-engine"]),
+    ("glacis-explain", &["glacis-engine"]),
     ("glacis-limits", &[]),
     ("glacis-inspector", &["glacis-engine"]),
     ("glacis-service", &[]),
     ("glacis-wasm-filter", &["glacis-limits", "glacis-inspector"]),
-    ("glacis-ext-proc", &["glacis-inspector", "glacis-engine", "glacis-rules", "glacis-service"]),
-    ("glacis-cli", &["glacis-engine", "glacis-rules", "glacis-inspector", "glacis-limits"]),
+    (
+        "glacis-ext-proc",
+        &["glacis-inspector", "glacis-engine", "glacis-explain", "glacis-rules", "glacis-service"],
+    ),
+    (
+        "glacis-cli",
+        &["glacis-engine", "glacis-explain", "glacis-rules", "glacis-inspector", "glacis-limits"],
+    ),
     ("glacis-bench-empty-ext-proc", &[]),
     ("glacis-bench-probe", &["glacis-engine", "glacis-rules"]),
     ("glacis-bench-workload", &[]),
@@ -32,7 +39,8 @@ const EDGES: &[(&str, &[&str])] = &[
 const UNRESTRICTED: &[&str] = &["glacis-tests"];
 
 /// Members without I/O, and what would bring I/O or a host into them.
-const PURE: &[&str] = &["seclang", "glacis-engine", "glacis-inspector", "glacis-limits"];
+const PURE: &[&str] =
+    &["seclang", "glacis-engine", "glacis-explain", "glacis-inspector", "glacis-limits"];
 const IMPURE: &[&str] = &["tokio", "tonic", "hyper", "proxy-wasm"];
 
 /// Only this member may know the proxy-wasm host.

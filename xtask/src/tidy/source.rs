@@ -6,6 +6,7 @@ use super::tree::Tree;
 /// Folders whose modules must open with documentation.
 const DOCUMENTED: &[&str] = &[
     "engine/",
+    "explain/",
     "inspector/",
     "limits/",
     "service/",

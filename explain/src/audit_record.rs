@@ -9,9 +9,9 @@ use crate::request::Request;
 /// What stands in a record in the place of a secret.
 const MASK: &str = "[redacted]";
 
-/// What was read, besides the request.
+/// What an audit record says besides its request.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub struct Reading {
     missing: Vec<String>,
     /// The rules that matched when the record was written.
     rules: Vec<u32>,
@@ -56,7 +56,7 @@ struct RecordedRequest {
 }
 
 /// Reads a line that is an audit record; `None` when it is something else.
-pub(super) fn read(line: &[u8]) -> Option<Result<(Request, Option<Reading>), String>> {
+pub(crate) fn read(line: &[u8]) -> Option<Result<(Request, Option<Reading>), String>> {
     let record: Record<'_> = serde_json::from_slice(line).ok()?;
     Some(request(record))
 }
@@ -121,7 +121,7 @@ fn encode(bytes: &[u8]) -> String {
 
 impl Reading {
     /// What has to be said about this record, now that its request has been evaluated again.
-    pub(super) fn notes(self, transaction: &Transaction) -> Vec<String> {
+    pub(crate) fn notes(self, transaction: &Transaction) -> Vec<String> {
         let mut notes = self.missing;
         if self.ruleset != transaction.program().hash() {
             notes.push("the record was written by another ruleset".to_owned());

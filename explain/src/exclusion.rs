@@ -12,12 +12,11 @@ use std::{fmt::Write as _, sync::Arc};
 use glacis_engine::{TraceEvent, Transaction, transform::Transformation};
 use serde::Serialize;
 
-use super::story::{Refused, Story, is_score, refusal};
 use crate::{
-    inspect::inspect,
-    output::Fault,
+    Rebuild,
+    inspect::{Occasion, inspect},
     request::Request,
-    ruleset::{self, Rules},
+    story::{Refused, Story, is_score, refusal},
 };
 
 /// Rulesets that are built to find an exclusion.
@@ -35,20 +34,20 @@ const IDS: [u32; 4] = [10_000, 10_001, 99_990, 99_991];
 /// What was found.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Exclusion {
-    pub(super) remarks: Vec<String>,
+    pub(crate) remarks: Vec<String>,
     /// For all requests.
-    pub(super) everywhere: Option<Way>,
+    pub(crate) everywhere: Option<Way>,
     /// For requests of this path.
-    pub(super) on_this_path: Option<Way>,
+    pub(crate) on_this_path: Option<Way>,
 }
 
 /// One way to write it, and whether it was seen to work.
 #[derive(Debug, Serialize)]
 pub(crate) struct Way {
-    pub(super) place: &'static str,
-    pub(super) directives: String,
-    pub(super) passes: bool,
-    pub(super) fault: Option<String>,
+    pub(crate) place: &'static str,
+    pub(crate) directives: String,
+    pub(crate) passes: bool,
+    pub(crate) fault: Option<String>,
 }
 
 /// What is taken away from one rule.
@@ -69,71 +68,130 @@ struct Culprit {
     targets: Option<Vec<String>>,
 }
 
-/// Looks for an exclusion; `transaction` has just refused the request.
-pub(super) fn find(
-    rules: &[Rules],
-    request: &Request,
-    transaction: &Transaction,
-    refused: &Refused,
-) -> Result<Exclusion, Fault> {
-    let mut removals: Vec<Removal> = Vec::new();
-    let mut seen = culprits(transaction, request, refused);
-    for round in 0..ROUNDS_MAX {
-        let grown = match &seen {
-            Ok(culprits) => exclude(&mut removals, culprits),
-            Err(why) => return Ok(nothing(why)),
-        };
-        if !grown || removals.len() > RULES_MAX {
-            return Ok(nothing("no exclusion of a few targets or rules was found"));
-        }
-        let again = match evaluate(None, rules, Some(&everywhere(&removals)), request)? {
-            Ok(transaction) => transaction,
-            Err(fault) => return Ok(nothing(&fault)),
-        };
-        match refusal(&again) {
-            Some(refused) => seen = culprits(&again, request, &refused),
-            None => {
-                // What adds up exactly needs no trying.
-                if round > 0 || removals.iter().any(|removal| removal.targets.len() > 1) {
-                    put_back(rules, request, &mut removals)?;
-                }
-                return written(rules, request, &removals);
-            }
-        }
-    }
-    Ok(nothing("too many rules in a row refuse the request"))
+/// The search for an exclusion.
+pub(crate) struct Search<'s, R> {
+    pub(crate) rules: &'s mut R,
+    pub(crate) request: &'s Request,
+    pub(crate) occasion: &'s Occasion,
 }
 
-/// Gives rules back what need not be taken away from them: whole rules first, then single targets.
-fn put_back(rules: &[Rules], request: &Request, removals: &mut Vec<Removal>) -> Result<(), Fault> {
-    let mut tries = TRIES_MAX;
-    let mut passes = |without: &[Removal]| -> Result<bool, Fault> {
-        if without.is_empty() || tries == 0 {
-            return Ok(false);
+impl<R: Rebuild> Search<'_, R> {
+    /// Looks for an exclusion; `transaction` has just refused the request.
+    pub(crate) fn find(
+        &mut self,
+        transaction: &Transaction,
+        refused: &Refused,
+    ) -> Result<Exclusion, R::Fault> {
+        let mut removals: Vec<Removal> = Vec::new();
+        let mut seen = culprits(transaction, self.request, refused);
+        for round in 0..ROUNDS_MAX {
+            let grown = match &seen {
+                Ok(culprits) => exclude(&mut removals, culprits),
+                Err(why) => return Ok(nothing(why)),
+            };
+            if !grown || removals.len() > RULES_MAX {
+                return Ok(nothing("no exclusion of a few targets or rules was found"));
+            }
+            let again = match self.evaluate(None, Some(&everywhere(&removals)))? {
+                Ok(transaction) => transaction,
+                Err(fault) => return Ok(nothing(&fault)),
+            };
+            match refusal(&again) {
+                Some(refused) => seen = culprits(&again, self.request, &refused),
+                None => {
+                    // What adds up exactly needs no trying.
+                    if round > 0 || removals.iter().any(|removal| removal.targets.len() > 1) {
+                        self.put_back(&mut removals)?;
+                    }
+                    return self.written(&removals);
+                }
+            }
         }
-        tries -= 1;
-        let tried = evaluate(None, rules, Some(&everywhere(without)), request)?;
-        Ok(tried.is_ok_and(|transaction| refusal(&transaction).is_none()))
-    };
-    for removal in removals.clone() {
-        let others = |other: &&Removal| other.rule != removal.rule;
-        let without: Vec<Removal> = removals.iter().filter(others).cloned().collect();
-        if passes(&without)? {
-            *removals = without;
-        }
+        Ok(nothing("too many rules in a row refuse the request"))
     }
-    for at in 0..removals.len() {
-        let targets = removals.get(at).map_or_else(Vec::new, |removal| removal.targets.clone());
-        for target in targets {
-            let mut without = removals.clone();
-            let Some(removal) = without.get_mut(at) else { break };
-            removal.targets.retain(|other| *other != target);
-            if !removal.targets.is_empty() && passes(&without)? {
+
+    /// Gives rules back what need not be taken away from them: whole rules first, then single targets.
+    fn put_back(&mut self, removals: &mut Vec<Removal>) -> Result<(), R::Fault> {
+        let mut tries = TRIES_MAX;
+        let mut passes = |without: &[Removal]| -> Result<bool, R::Fault> {
+            if without.is_empty() || tries == 0 {
+                return Ok(false);
+            }
+            tries -= 1;
+            let tried = self.evaluate(None, Some(&everywhere(without)))?;
+            Ok(tried.is_ok_and(|transaction| refusal(&transaction).is_none()))
+        };
+        for removal in removals.clone() {
+            let others = |other: &&Removal| other.rule != removal.rule;
+            let without: Vec<Removal> = removals.iter().filter(others).cloned().collect();
+            if passes(&without)? {
                 *removals = without;
             }
         }
+        for at in 0..removals.len() {
+            let targets = removals.get(at).map_or_else(Vec::new, |removal| removal.targets.clone());
+            for target in targets {
+                let mut without = removals.clone();
+                let Some(removal) = without.get_mut(at) else { break };
+                removal.targets.retain(|other| *other != target);
+                if !removal.targets.is_empty() && passes(&without)? {
+                    *removals = without;
+                }
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Both ways to write what was found, each tried.
+    fn written(&mut self, removals: &[Removal]) -> Result<Exclusion, R::Fault> {
+        let mut exclusion = Exclusion::default();
+        for Removal { rule, targets } in removals {
+            if targets.is_empty() {
+                exclusion.remarks.push(format!(
+                    "Rule {rule} has to go as a whole: it has no target that could be taken away."
+                ));
+            } else if targets.iter().any(|target| !target.contains(':')) {
+                exclusion.remarks.push(format!(
+                    "Rule {rule} loses a whole variable: nothing narrower matched. Prefer one path."
+                ));
+            }
+        }
+        exclusion.everywhere = Some(Way {
+            place: "For all requests, behind the rules.",
+            directives: everywhere(removals),
+            // It is what the search has just tried.
+            passes: true,
+            fault: None,
+        });
+        for id in IDS {
+            let directives = on_this_path(id, self.request, removals);
+            let tried = self.evaluate(Some(&directives), None)?;
+            let taken = matches!(&tried, Err(fault) if fault.contains(&id.to_string()));
+            if taken && IDS.last() != Some(&id) {
+                continue;
+            }
+            let passes = tried.as_ref().is_ok_and(|transaction| refusal(transaction).is_none());
+            let place = "For this path, before the rules.";
+            exclusion.on_this_path = Some(Way { place, directives, passes, fault: tried.err() });
+            break;
+        }
+        Ok(exclusion)
+    }
+
+    /// Evaluates the request with more rules; the text of the error when they do not compile.
+    fn evaluate(
+        &mut self,
+        before: Option<&str>,
+        behind: Option<&str>,
+    ) -> Result<Result<Transaction, String>, R::Fault> {
+        let program = match self.rules.build(before, behind)? {
+            Ok(program) => Arc::new(program),
+            Err(errors) => return Ok(Err(errors.to_string())),
+        };
+        let mut transaction = Transaction::new(program).with_trace();
+        inspect(&mut transaction, self.request, &self.request.id.text(), self.occasion);
+        Ok(Ok(transaction))
+    }
 }
 
 fn nothing(why: &str) -> Exclusion {
@@ -334,56 +392,4 @@ fn on_this_path(id: u32, request: &Request, removals: &[Removal]) -> String {
     }
     text.push_str("\"\n");
     text
-}
-
-/// Both ways to write what was found, each tried.
-fn written(rules: &[Rules], request: &Request, removals: &[Removal]) -> Result<Exclusion, Fault> {
-    let mut exclusion = Exclusion::default();
-    for Removal { rule, targets } in removals {
-        if targets.is_empty() {
-            exclusion.remarks.push(format!(
-                "Rule {rule} has to go as a whole: it has no target that could be taken away."
-            ));
-        } else if targets.iter().any(|target| !target.contains(':')) {
-            exclusion.remarks.push(format!(
-                "Rule {rule} loses a whole variable: nothing narrower matched. Prefer one path."
-            ));
-        }
-    }
-    exclusion.everywhere = Some(Way {
-        place: "For all requests, behind the rules.",
-        directives: everywhere(removals),
-        // It is what the search has just tried.
-        passes: true,
-        fault: None,
-    });
-    for id in IDS {
-        let directives = on_this_path(id, request, removals);
-        let tried = evaluate(Some(&directives), rules, None, request)?;
-        let taken = matches!(&tried, Err(fault) if fault.contains(&id.to_string()));
-        if taken && IDS.last() != Some(&id) {
-            continue;
-        }
-        let passes = tried.as_ref().is_ok_and(|transaction| refusal(transaction).is_none());
-        let place = "For this path, before the rules.";
-        exclusion.on_this_path = Some(Way { place, directives, passes, fault: tried.err() });
-        break;
-    }
-    Ok(exclusion)
-}
-
-/// Evaluates the request with more rules; the text of the error when they do not compile.
-fn evaluate(
-    before: Option<&str>,
-    rules: &[Rules],
-    behind: Option<&str>,
-    request: &Request,
-) -> Result<Result<Transaction, String>, Fault> {
-    let program = match ruleset::build_between(before, rules, behind)? {
-        Ok(program) => Arc::new(program),
-        Err(errors) => return Ok(Err(errors.to_string())),
-    };
-    let mut transaction = Transaction::new(program).with_trace();
-    inspect(&mut transaction, request, &request.id.text(), usize::MAX);
-    Ok(Ok(transaction))
 }

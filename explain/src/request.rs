@@ -10,48 +10,60 @@ use crate::bytes::{Base64, Bytes};
 
 /// One request, and perhaps its response.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Request {
+pub struct Request {
     /// Given back as it came.
-    pub(crate) id: Id,
-    /// What kind of request it is, for [`crate::bench`].
+    pub id: Id,
+    /// What kind of request it is, for statistics by kind.
     #[serde(default)]
-    pub(crate) class: Option<String>,
+    pub class: Option<String>,
+    /// Who asks.
     #[serde(default)]
-    pub(crate) client: Option<Peer>,
+    pub client: Option<Peer>,
+    /// Where it came in.
     #[serde(default)]
-    pub(crate) server: Option<Peer>,
-    pub(crate) method: Bytes,
-    pub(crate) uri: Bytes,
-    pub(crate) protocol: Bytes,
+    pub server: Option<Peer>,
+    /// The method.
+    pub method: Bytes,
+    /// Path and query as sent.
+    pub uri: Bytes,
+    /// Such as `HTTP/1.1`.
+    pub protocol: Bytes,
+    /// Names and values in order.
     #[serde(default)]
-    pub(crate) headers: Vec<(Bytes, Bytes)>,
+    pub headers: Vec<(Bytes, Bytes)>,
     /// The body, readable; [`Self::body`] is either of the two.
     #[serde(default)]
-    pub(crate) body: Option<Bytes>,
+    pub body: Option<Bytes>,
+    /// The body as base64.
     #[serde(default)]
-    pub(crate) body_base64: Option<Base64>,
+    pub body_base64: Option<Base64>,
+    /// What the application answered, if that is known.
     #[serde(default)]
-    pub(crate) response: Option<Response>,
+    pub response: Option<Response>,
 }
 
 /// What the application answered.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Response {
-    pub(crate) status: u16,
+pub struct Response {
+    /// The status.
+    pub status: u16,
+    /// Such as `HTTP/1.1`, which it is where nothing is said.
     #[serde(default = "http_1_1")]
-    pub(crate) protocol: Bytes,
+    pub protocol: Bytes,
+    /// Names and values in order.
     #[serde(default)]
-    pub(crate) headers: Vec<(Bytes, Bytes)>,
+    pub headers: Vec<(Bytes, Bytes)>,
     /// The body, readable; [`Self::body`] is either of the two.
     #[serde(default)]
-    pub(crate) body: Option<Bytes>,
+    pub body: Option<Bytes>,
+    /// The body as base64.
     #[serde(default)]
-    pub(crate) body_base64: Option<Base64>,
+    pub body_base64: Option<Base64>,
 }
 
 impl Response {
     /// The body, however it was written.
-    pub(crate) fn body(&self) -> Option<&[u8]> {
+    pub fn body(&self) -> Option<&[u8]> {
         either(self.body.as_ref(), self.body_base64.as_ref())
     }
 }
@@ -66,7 +78,7 @@ fn http_1_1() -> Bytes {
 
 /// An address in a request.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub(crate) struct Peer {
+pub struct Peer {
     ip: IpAddr,
     #[serde(default)]
     port: u16,
@@ -74,7 +86,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// The address; this machine's when none is given.
-    pub(crate) fn endpoint(peer: Option<Self>, port: u16) -> Endpoint {
+    pub fn endpoint(peer: Option<Self>, port: u16) -> Endpoint {
         match peer {
             Some(peer) => Endpoint { address: peer.ip, port: peer.port },
             None => Endpoint { address: Ipv4Addr::LOCALHOST.into(), port },
@@ -84,11 +96,11 @@ impl Peer {
 
 /// The name of a request: a string or a number, kept as written.
 #[derive(Debug)]
-pub(crate) struct Id(pub(crate) Box<RawValue>);
+pub struct Id(pub Box<RawValue>);
 
 impl Id {
     /// The name without quotes.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let raw = self.0.get();
         serde_json::from_str(raw).unwrap_or_else(|_| raw.to_owned())
     }
@@ -112,9 +124,11 @@ struct OnlyId {
 
 /// A line that is not a request: its id, if it has one, and what is wrong.
 #[derive(Debug)]
-pub(crate) struct Malformed {
-    pub(crate) id: Option<Id>,
-    pub(crate) message: String,
+pub struct Malformed {
+    /// Its id, where it can be read.
+    pub id: Option<Id>,
+    /// What is wrong with it.
+    pub message: String,
 }
 
 impl Request {
@@ -122,7 +136,7 @@ impl Request {
     ///
     /// # Errors
     /// When it is not a request in JSON; the message says where in the line.
-    pub(crate) fn parse(line: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(line: &[u8]) -> Result<Self, Malformed> {
         // An array would be taken for the fields in order.
         if line.trim_ascii_start().first() != Some(&b'{') {
             return Err(Malformed { id: None, message: "a request is a JSON object".to_owned() });
@@ -144,12 +158,12 @@ impl Request {
     }
 
     /// The body, however it was written.
-    pub(crate) fn body(&self) -> Option<&[u8]> {
+    pub fn body(&self) -> Option<&[u8]> {
         either(self.body.as_ref(), self.body_base64.as_ref())
     }
 
     /// Bytes of the request and its response, the syntax of HTTP/1.1 between them included.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let line = self.method.0.len() + self.uri.0.len() + self.protocol.0.len() + 4;
         let body = self.body().map_or(0, <[u8]>::len);
         let response = self.response.as_ref().map_or(0, |response| {

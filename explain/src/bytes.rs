@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use ::base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, MapAccess, Visitor},
@@ -10,7 +10,7 @@ use serde::{
 
 /// A text of a request, which may be any bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Bytes(pub(crate) Vec<u8>);
+pub struct Bytes(pub Vec<u8>);
 
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -51,16 +51,19 @@ impl<'de> Visitor<'de> for BytesVisitor {
 
 /// Bytes that are always in base64: bodies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Base64(pub(crate) Vec<u8>);
+pub struct Base64(pub Vec<u8>);
 
 impl<'de> Deserialize<'de> for Base64 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        decode(&text).map(Self).map_err(D::Error::custom)
+        base64(&text).map(Self).map_err(D::Error::custom)
     }
 }
 
 /// Decodes standard base64 (RFC 4648 section 4), padded.
-pub(crate) fn decode(text: &str) -> Result<Vec<u8>, String> {
+///
+/// # Errors
+/// When it is not, with the place.
+pub fn base64(text: &str) -> Result<Vec<u8>, String> {
     STANDARD.decode(text).map_err(|error| format!("not base64: {error}"))
 }

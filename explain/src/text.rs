@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{
+use crate::{
     Explanation,
     exclusion::Exclusion,
     story::{Refused, RuleStory, Story, Text, ValueStory},
@@ -15,7 +15,7 @@ const SHOWN_MAX: usize = 200;
 const VALUES_MAX: usize = 16;
 
 /// The whole page.
-pub(super) fn page(explanation: &Explanation) -> String {
+pub(crate) fn page(explanation: &Explanation) -> String {
     let mut out = String::new();
     // Writing to a `String` cannot fail.
     let _ = write_page(&mut out, explanation);

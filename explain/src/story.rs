@@ -12,108 +12,108 @@ use crate::request::Request;
 #[derive(Debug, Serialize)]
 pub(crate) struct Story {
     /// Method, URI and protocol.
-    pub(super) request: String,
-    pub(super) mode: &'static str,
-    pub(super) refusal: Option<Refused>,
-    pub(super) rules: Vec<RuleStory>,
+    pub(crate) request: String,
+    pub(crate) mode: &'static str,
+    pub(crate) refusal: Option<Refused>,
+    pub(crate) rules: Vec<RuleStory>,
     /// Rules that matched and are not shown.
-    pub(super) rules_left_out: usize,
-    pub(super) scores: Vec<ScoreChange>,
-    pub(super) thresholds: Vec<Threshold>,
+    pub(crate) rules_left_out: usize,
+    pub(crate) scores: Vec<ScoreChange>,
+    pub(crate) thresholds: Vec<Threshold>,
     /// Whether more happened than the trace holds.
-    pub(super) cut: bool,
+    pub(crate) cut: bool,
 }
 
 /// A refusal, or what would be one where rules may not block.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Refused {
-    pub(super) action: &'static str,
-    pub(super) status: u16,
-    pub(super) phase: u8,
+    pub(crate) action: &'static str,
+    pub(crate) status: u16,
+    pub(crate) phase: u8,
     /// `None` when a limit refused.
-    pub(super) rule: Option<u32>,
+    pub(crate) rule: Option<u32>,
     /// Whether rules may block: otherwise the request passes all the same.
-    pub(super) enforced: bool,
+    pub(crate) enforced: bool,
 }
 
 /// A rule that matched.
 #[derive(Debug, Serialize)]
 pub(crate) struct RuleStory {
-    pub(super) id: u32,
-    pub(super) phase: u8,
-    pub(super) file: String,
-    pub(super) line: u32,
-    pub(super) msg: String,
-    pub(super) logdata: String,
-    pub(super) log: bool,
+    pub(crate) id: u32,
+    pub(crate) phase: u8,
+    pub(crate) file: String,
+    pub(crate) line: u32,
+    pub(crate) msg: String,
+    pub(crate) logdata: String,
+    pub(crate) log: bool,
     /// Whether its whole chain matched. Otherwise only its actions at each value were done.
-    pub(super) complete: bool,
+    pub(crate) complete: bool,
     /// `pass`, `deny` and so on.
-    pub(super) action: &'static str,
-    pub(super) matches: Vec<ValueStory>,
-    pub(super) changes: Vec<ScoreChange>,
+    pub(crate) action: &'static str,
+    pub(crate) matches: Vec<ValueStory>,
+    pub(crate) changes: Vec<ScoreChange>,
     /// Whether it takes rules or targets away, or changes the mode.
-    pub(super) excludes: bool,
+    pub(crate) excludes: bool,
 }
 
 /// A value that matched.
 #[derive(Debug, Serialize)]
 pub(crate) struct ValueStory {
     /// Which link of the chain it matched, 0 for the starter.
-    pub(super) link: u32,
-    pub(super) variable: String,
+    pub(crate) link: u32,
+    pub(crate) variable: String,
     /// Before transformation.
-    pub(super) value: Text,
+    pub(crate) value: Text,
     /// After each transformation that changed it.
-    pub(super) transformed: Vec<Stage>,
-    pub(super) operator: String,
-    pub(super) parameter: Option<Text>,
-    pub(super) found: Vec<Found>,
-    pub(super) fingerprint: String,
+    pub(crate) transformed: Vec<Stage>,
+    pub(crate) operator: String,
+    pub(crate) parameter: Option<Text>,
+    pub(crate) found: Vec<Found>,
+    pub(crate) fingerprint: String,
 }
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Stage {
-    pub(super) transformation: &'static str,
-    pub(super) value: Text,
+    pub(crate) transformation: &'static str,
+    pub(crate) value: Text,
 }
 
 /// A part of the transformed value, `start` and `end` in bytes.
 #[derive(Debug, Serialize)]
 pub(crate) struct Found {
-    pub(super) group: usize,
-    pub(super) start: usize,
-    pub(super) end: usize,
-    pub(super) text: Text,
+    pub(crate) group: usize,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) text: Text,
 }
 
 /// A text, and its length where it is cut.
 #[derive(Debug, Serialize)]
 pub(crate) struct Text {
-    pub(super) text: String,
+    pub(crate) text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) length: Option<usize>,
+    pub(crate) length: Option<usize>,
 }
 
 /// A change of a score.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ScoreChange {
-    pub(super) rule: u32,
-    pub(super) member: String,
-    pub(super) from: i64,
-    pub(super) to: i64,
+    pub(crate) rule: u32,
+    pub(crate) member: String,
+    pub(crate) from: i64,
+    pub(crate) to: i64,
 }
 
 /// What a refusing rule compared a score with, or the limit that rules set for a score.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Threshold {
-    pub(super) member: String,
-    pub(super) value: i64,
+    pub(crate) member: String,
+    pub(crate) value: i64,
 }
 
 impl Story {
     /// The story of what `transaction` has just evaluated.
-    pub(super) fn of(transaction: &Transaction, request: &Request, all: bool) -> Self {
+    pub(crate) fn of(transaction: &Transaction, request: &Request, all: bool) -> Self {
         let mut teller = Teller::default();
         for step in transaction.trace() {
             teller.take(&step);
@@ -148,7 +148,7 @@ impl Story {
 }
 
 /// The refusal; where rules may not block, that of the first rule that would have refused.
-pub(super) fn refusal(transaction: &Transaction) -> Option<Refused> {
+pub(crate) fn refusal(transaction: &Transaction) -> Option<Refused> {
     let verdict = transaction.verdict();
     if let Some(refusal) = verdict.refusal() {
         let (phase, rule) = (refusal.phase.number(), refusal.rule.map(|RuleId(id)| id));
@@ -217,7 +217,7 @@ impl Teller {
 }
 
 /// Whether a member of `TX` is a score, by its name.
-pub(super) fn is_score(member: &str) -> bool {
+pub(crate) fn is_score(member: &str) -> bool {
     member.contains("score") && !member.contains("threshold")
 }
 
