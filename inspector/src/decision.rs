@@ -204,6 +204,10 @@ pub struct Outcome<'a> {
     pub receipt: Receipt<'a>,
     /// The audit record, one line of JSON without its end, if one is due.
     pub audit: Option<String>,
+    /// A record of a refused request for the host itself, in our own shape, if [`Settings`] ask for one.
+    ///
+    /// [`Settings`]: crate::Settings
+    pub refused: Option<String>,
     /// The limits that were hit, record or not.
     pub limits: Flags,
 }

@@ -4,8 +4,8 @@ use core::{net::Ipv4Addr, time::Duration};
 use std::sync::Arc;
 
 use glacis_engine::{
-    CollectionStore, Endpoint, Lookup, MatchedRule, Phase, Program, Refusal, RuleEngine, RuleId,
-    Start, Transaction, Verdict,
+    AuditParts, CollectionStore, Endpoint, Lookup, MatchedRule, Phase, Program, Refusal,
+    RuleEngine, RuleId, Start, Transaction, Verdict,
 };
 
 use crate::{
@@ -55,6 +55,9 @@ pub struct Settings {
     pub redaction: Redaction,
     /// The shape of audit records.
     pub audit_format: AuditFormat,
+    /// The parts of a record that the host gets of each refused request besides the audit record, in our
+    /// own shape and with the same things masked, whatever the rules say of audit records.
+    pub refused_parts: Option<AuditParts>,
     /// The status of refusals instead of the rule's, redirections excepted.
     pub block_status: Option<u16>,
     /// What refused clients are shown.
@@ -589,33 +592,46 @@ impl Inspector {
             self.uninspected = Some(Uninspected::BodyNotSent);
         }
         self.transaction.finish(now);
+        let refused = self.refused_record();
         let receipt = self.receipt();
-        let refusal = self.refused();
         // Of what the host cut off the engine does not know that it was refused.
         let cut_off = self.cut.is_some() && self.transaction.audit_engine().is_none();
         let due = cut_off || self.transaction.audit_due(self.request.status);
-        let audit = due.then(|| {
-            let entry = audit::Entry {
-                format: self.settings.audit_format,
-                time: self.request.time,
-                request_id: &self.request.id,
-                client: self.request.client,
-                server: self.request.server,
-                method: &self.request.method,
-                uri: &self.request.uri,
-                host: &self.request.host,
-                protocol: self.request.protocol,
-                status: self.request.status,
-                action: receipt.verdict,
-                mode: receipt.mode,
-                phase: receipt.phase,
-                rule: refusal.and_then(|refusal| refusal.rule),
-                inspected: receipt.inspected,
-                profile: &self.settings.profile,
-            };
-            audit::line(&entry, &self.transaction, &self.settings.redaction)
-        });
-        Outcome { receipt, audit, limits: self.transaction.flags() }
+        let audit = due.then(|| self.record(&receipt, self.settings.audit_format));
+        Outcome { receipt, audit, refused, limits: self.transaction.flags() }
+    }
+
+    /// The record for the host itself.
+    fn refused_record(&mut self) -> Option<String> {
+        let parts = self.settings.refused_parts?;
+        self.refused()?;
+        let asked = self.transaction.audit_parts();
+        self.transaction.set_audit_parts(parts);
+        let record = self.record(&self.receipt(), AuditFormat::Native);
+        self.transaction.set_audit_parts(asked);
+        Some(record)
+    }
+
+    fn record(&self, receipt: &Receipt<'_>, format: AuditFormat) -> String {
+        let entry = audit::Entry {
+            format,
+            time: self.request.time,
+            request_id: &self.request.id,
+            client: self.request.client,
+            server: self.request.server,
+            method: &self.request.method,
+            uri: &self.request.uri,
+            host: &self.request.host,
+            protocol: self.request.protocol,
+            status: self.request.status,
+            action: receipt.verdict,
+            mode: receipt.mode,
+            phase: receipt.phase,
+            rule: self.refused().and_then(|refusal| refusal.rule),
+            inspected: receipt.inspected,
+            profile: &self.settings.profile,
+        };
+        audit::line(&entry, &self.transaction, &self.settings.redaction)
     }
 }
 

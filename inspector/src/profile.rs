@@ -87,6 +87,17 @@ impl<T: Clone> Profiles<T> {
         self.named.iter().map(|(name, profile)| (name.as_str(), profile))
     }
 
+    /// The profile of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&T> {
+        self.named.get(name)
+    }
+
+    /// The profile of requests for which none is named.
+    pub const fn default_profile(&self) -> &T {
+        &self.default
+    }
+
     /// The profile of a request.
     ///
     /// # Errors

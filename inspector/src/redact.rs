@@ -228,7 +228,9 @@ impl Redaction {
         SECRET_HEADERS.contains(&normal(name).as_str()) || self.is_secret(name)
     }
 
-    pub(crate) fn is_secret(&self, name: &[u8]) -> bool {
+    /// Whether a value of this name is a secret, by the name.
+    #[must_use]
+    pub fn is_secret(&self, name: &[u8]) -> bool {
         let name = normal(name);
         self.names.iter().any(|secret| name.contains(secret.as_str()))
     }

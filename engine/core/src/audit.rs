@@ -74,6 +74,12 @@ impl AuditParts {
         Ok(Self(parts))
     }
 
+    /// These parts and one more.
+    #[must_use]
+    pub const fn with(self, part: AuditPart) -> Self {
+        Self(self.0 | part.bit())
+    }
+
     /// Whether a part is asked for.
     #[must_use]
     pub const fn has(self, part: AuditPart) -> bool {

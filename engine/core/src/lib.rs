@@ -31,6 +31,7 @@ mod error;
 mod expand;
 mod id;
 mod limits;
+mod loaded;
 mod lookup;
 mod operator;
 mod pattern;
@@ -55,6 +56,7 @@ pub use collection::{
 pub use error::{BuildError, BuildErrors};
 pub use id::{Phase, RuleId};
 pub use limits::Limits;
+pub use loaded::LoadedRule;
 pub use lookup::{Geo, Lookup, NoLookup};
 pub use program::{AuditEngine, Program, RuleEngine};
 pub use reference::reference;

@@ -37,6 +37,11 @@ impl Transaction {
         self.control.audit_parts
     }
 
+    /// Asks for other parts than the rules did: for a host that keeps a record of its own.
+    pub const fn set_audit_parts(&mut self, parts: AuditParts) {
+        self.control.audit_parts = parts;
+    }
+
     /// `SecAuditEngine`, as changed by `ctl:auditEngine`; `None` when rules do not say.
     #[must_use]
     pub const fn audit_engine(&self) -> Option<AuditEngine> {
