@@ -13,6 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use glacis_engine::{AuditPart, AuditParts};
 use glacis_inspector::{
     AuditFormat, Redaction, ResponseInspection, SECRET_NAMES, TruncatedBody, UnknownProfilePolicy,
 };
@@ -32,6 +33,7 @@ pub use profile::{Given, Mode, ProfileConfig};
 pub struct Config {
     pub listen: Listen,
     pub admin: Admin,
+    pub metrics: MetricsConfig,
     pub log_level: LogLevel,
     pub profile: String,
     pub mode: Option<Mode>,
@@ -64,6 +66,7 @@ pub struct Config {
     pub reload_seconds: Seconds,
     pub canary_seconds: Seconds,
     pub canary_envoy: Option<EnvoyCanary>,
+    pub recent: RecentConfig,
     pub audit: Audit,
     pub collections_max: usize,
     pub max_streams: usize,
@@ -86,6 +89,7 @@ impl Default for Config {
         Self {
             listen: Listen::default(),
             admin: Admin::default(),
+            metrics: MetricsConfig::default(),
             log_level: LogLevel::Info,
             profile: "default".to_owned(),
             mode: None,
@@ -118,6 +122,7 @@ impl Default for Config {
             reload_seconds: Seconds(5),
             canary_seconds: Seconds(10),
             canary_envoy: None,
+            recent: RecentConfig::default(),
             audit: Audit::default(),
             collections_max: 10_000,
             max_streams: 4_096,
@@ -134,6 +139,46 @@ impl Default for Config {
             drain_notice_seconds: 2,
             drain_seconds: 20,
         }
+    }
+}
+
+/// The labels of metrics that are the same for all.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct MetricsConfig {
+    pub engine: String,
+    pub namespace: String,
+}
+
+impl Default for MetricsConfig {
+    fn default() -> Self {
+        Self { engine: "glacis".to_owned(), namespace: "default".to_owned() }
+    }
+}
+
+/// The refused requests that the admin port shows.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct RecentConfig {
+    pub requests_max: usize,
+    pub whole: bool,
+}
+
+impl Default for RecentConfig {
+    fn default() -> Self {
+        Self { requests_max: 100, whole: true }
+    }
+}
+
+impl RecentConfig {
+    /// The parts of the records that are kept; `None` to keep none.
+    #[must_use]
+    pub fn parts(self) -> Option<AuditParts> {
+        let parts = AuditParts::default();
+        let whole = || parts.with(AuditPart::RequestHeaders).with(AuditPart::RequestBody);
+        (self.requests_max > 0).then(|| if self.whole { whole() } else { parts })
     }
 }
 
@@ -431,6 +476,17 @@ impl Config {
             )?;
         }
         ensure(
+            self.admin.is_allowed(),
+            "admin.address",
+            "other machines could reach it, and nobody is asked who he is: write an address of this machine \
+             (127.0.0.1), or admin.allow_remote: true",
+        )?;
+        ensure(
+            self.recent.requests_max <= RECENT_MAX,
+            "recent.requests_max",
+            "there is no room for so many: write 10000 or less",
+        )?;
+        ensure(
             self.max_streams > 0,
             "max_streams",
             "no request could be inspected: write 1 or more",
@@ -535,10 +591,12 @@ impl Config {
         let keys = differing!(
             listen,
             admin,
+            metrics,
             log_level,
             reload_seconds,
             canary_seconds,
             canary_envoy,
+            recent,
             collections_max,
             max_streams,
             max_message_bytes,
@@ -575,6 +633,9 @@ impl Config {
         }
     }
 }
+
+/// Refused requests that may be kept.
+const RECENT_MAX: usize = 10_000;
 
 /// Profiles that one service may have: each keeps memory of its own.
 const PROFILES_MAX: usize = 256;
@@ -631,6 +692,9 @@ mod tests {
             ("directives: SecRuleEngine On\nlisten: {tcp: null}\n", "listen"),
             ("directives: SecRuleEngine On\nblock: {status: 200}\n", "block.status"),
             ("directives: SecRuleEngine On\nblock: {content_type: a/b}\n", "block.content_type"),
+            ("directives: a\nadmin: {address: 0.0.0.0:9101}\n", "admin.address"),
+            ("directives: a\nadmin: {address: \"[::]:9101\"}\n", "admin.address"),
+            ("directives: a\nrecent: {requests_max: 10001}\n", "recent.requests_max"),
             ("directives: SecRuleEngine On\nmax_streams: 0\n", "max_streams"),
             ("directives: SecRuleEngine On\nmax_message_bytes: 1\n", "max_message_bytes"),
             ("directives: a\nsample_percent: 101\n", "sample_percent"),

@@ -16,7 +16,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{config::EnvoyCanary, session::Shared};
+use crate::{config::EnvoyCanary, metrics::table, session::Shared};
 
 /// What holds readiness back.
 const CAUSE: &str = "canary_envoy";
@@ -70,11 +70,7 @@ impl EnvoyCanaryMetrics {
         for result in Seen::NAMES {
             drop(self.sent.get_or_create(&ResultLabel { result }));
         }
-        registry.register(
-            "glacis_canary_envoy",
-            "Known attacks sent through Envoy: refused; passed; unknown, as nobody or somebody else answered",
-            self.sent.clone(),
-        );
+        table::CANARY_ENVOY.register(registry, self.sent.clone());
     }
 }
 

@@ -10,20 +10,25 @@
 //!
 //! Protobuf stays in `wire` and `reply`; the rest deals in the inspector's types.
 
+mod admin;
 mod admission;
 mod alarm;
 mod audit;
 mod canary;
 pub mod config;
+mod document;
 mod duplex;
 mod envoy_canary;
 mod evaluators;
 mod metrics;
 mod out_of_band;
 mod profile;
+mod recent;
+mod recipe;
 mod recording;
 pub mod reload;
 mod reply;
+mod rule_counts;
 pub mod ruleset;
 mod service;
 mod session;
@@ -31,6 +36,8 @@ mod shadow;
 mod wire;
 mod work;
 
+pub use admin::Admin;
 pub use audit::AuditWriter;
-pub use metrics::Metrics;
+pub use document::Document;
+pub use metrics::{Metrics, metrics_reference};
 pub use service::Processor;

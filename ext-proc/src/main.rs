@@ -9,7 +9,10 @@ use std::{
 
 use glacis_ext_proc::{AuditWriter, Metrics, Processor, reload::Reading, ruleset::Loaded};
 use glacis_service::{
-    Readiness, Server, ended_by_signal, exit_at_second_signal, reload, telemetry,
+    Readiness, Server,
+    admin::AdminPort,
+    ended_by_signal, exit_at_second_signal, reload,
+    telemetry::{self, LogLevel},
 };
 use tokio::runtime;
 
@@ -89,15 +92,15 @@ fn check(file: &Path) -> Result<(), Failure> {
 
 fn run(file: &Path) -> Result<(), Failure> {
     let reading = Reading::first(file)?;
-    telemetry::init(reading.config.log_level.into());
+    let log_level = telemetry::init(reading.config.log_level.into());
     let runtime = runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(file, reading))
+    runtime.block_on(serve(file, reading, log_level))
 }
 
-async fn serve(file: &Path, reading: Reading) -> Result<(), Failure> {
-    let Reading { config, rulesets, host, record } = reading;
+async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(), Failure> {
+    let Reading { config, rulesets, host, record, document } = reading;
     let mut registry = prometheus_client::registry::Registry::default();
-    let metrics = Metrics::register(&mut registry);
+    let metrics = Metrics::register(&mut registry, &config.metrics);
     rulesets.log();
     let server = Server::bind(&config.listen, &config.admin).await?;
     let audit = AuditWriter::start(config.audit.stdout, config.audit.file.as_deref())?;
@@ -120,8 +123,9 @@ async fn serve(file: &Path, reading: Reading) -> Result<(), Failure> {
         ended_by_signal().await;
         exit_at_second_signal();
     };
-    let (routes, registry) = (processor.routes(), Arc::new(registry));
-    server.serve(routes, Processor::NAME, registry, &readiness, drain, end).await?;
+    let handler = Arc::new(processor.admin(document, &readiness));
+    let port = AdminPort { registry: Arc::new(registry), log_level, handler };
+    server.serve(processor.routes(), Processor::NAME, port, &readiness, drain, end).await?;
     tracing::info!("ended");
     Ok(())
 }

@@ -1,9 +1,17 @@
-//! What is counted. Names and labels are an interface: dashboards and alerts depend on them.
+//! What is counted. Names and labels are an interface: dashboards and alerts depend on them. They stand in
+//! [`table`], once, and in `docs/reference/metrics.md`, which is made from it.
+
+mod coraza;
+mod reference;
+mod rule_hits;
+pub(crate) mod table;
 
 use core::{sync::atomic::AtomicU64, time::Duration};
-use std::{collections::BTreeSet, sync::Mutex};
+use std::collections::BTreeSet;
 
-use glacis_inspector::{OBSERVED, Outcome, Uninspected};
+use glacis_engine::MatchedRule;
+use glacis_inspector::{OBSERVED, Outcome, Receipt, Uninspected};
+use glacis_service::process;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -11,30 +19,34 @@ use prometheus_client::{
 };
 
 use crate::{
-    alarm::Alarm, envoy_canary::EnvoyCanaryMetrics, out_of_band::OutOfBandMetrics,
-    ruleset::Rulesets, session::now, shadow::ShadowMetrics,
+    alarm::Alarm, config::MetricsConfig, envoy_canary::EnvoyCanaryMetrics,
+    out_of_band::OutOfBandMetrics, reply::Part, ruleset::Rulesets, session::now,
+    shadow::ShadowMetrics,
 };
-
-/// Rules that have a counter of their own; matches of others count as `other`, so that a ruleset of
-/// thousands of rules cannot make as many time series.
-const RULES_MAX: usize = 200;
+use coraza::{Coraza, Severity};
+pub use reference::metrics_reference;
+use rule_hits::{ByRule, RuleHits};
 
 /// The metrics of the service.
 #[derive(Debug)]
 pub struct Metrics {
     requests: Family<VerdictLabel, Counter>,
     seconds: Family<PhaseLabel, Histogram>,
-    rule_matches: Family<RuleLabel, Counter>,
-    rules: Mutex<BTreeSet<u32>>,
     scores: Family<DirectionLabel, Histogram>,
+    rule_hits: RuleHits,
+    coraza: Coraza,
+    receipts: [Counter; RECEIPTS.len()],
+    truncated: [Counter; 2],
     pub(crate) streams_open: Gauge,
     pub(crate) evaluations_waiting: Gauge,
+    wait: Histogram,
     body_bytes: Gauge,
     lag: Gauge<f64, AtomicU64>,
     uninspected: Family<ReasonLabel, Counter>,
     errors: Family<KindLabel, Counter>,
     alarms: Family<KindLabel, Counter>,
     rulesets: Family<RulesetLabel, Gauge>,
+    rules: Family<ProfileLabel, Gauge>,
     exclusions: Family<ExclusionLabel, Gauge>,
     reloads: Family<ResultLabel, Counter>,
     loaded_at: Gauge,
@@ -46,37 +58,37 @@ pub struct Metrics {
     pub(crate) canary_envoy: EnvoyCanaryMetrics,
 }
 
+/// The metrics of one profile, looked up once: an exchange only counts.
+#[derive(Clone, Debug)]
+pub(crate) struct ProfileMetrics {
+    verdicts: [Counter; VERDICTS.len()],
+    seconds: [Histogram; PHASES.len()],
+    inbound: Histogram,
+    outbound: Histogram,
+}
+
 macro_rules! label {
-    ($name:ident, $field:ident: $type:ty) => {
+    ($name:ident, $($field:ident: $type:ty),+) => {
         #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
         struct $name {
-            $field: $type,
+            $($field: $type),+
         }
     };
 }
 
-label!(VerdictLabel, verdict: &'static str);
-label!(PhaseLabel, phase: &'static str);
-label!(RuleLabel, rule_id: String);
-label!(DirectionLabel, direction: &'static str);
+label!(VerdictLabel, profile: String, verdict: &'static str);
+label!(ReceiptLabel, verdict: &'static str);
+label!(PhaseLabel, profile: String, phase: &'static str);
+label!(DirectionLabel, profile: String, direction: &'static str);
 label!(ReasonLabel, reason: &'static str);
 label!(KindLabel, kind: &'static str);
 label!(LimitLabel, limit: &'static str);
+label!(MessageLabel, message: &'static str);
 label!(ResultLabel, result: &'static str);
 label!(ProfileLabel, profile: String);
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ExclusionLabel {
-    profile: String,
-    state: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RulesetLabel {
-    hash: String,
-    rules: String,
-    profile: String,
-}
+label!(VersionLabel, version: &'static str);
+label!(ExclusionLabel, profile: String, state: &'static str);
+label!(RulesetLabel, hash: String, rules: String, profile: String);
 
 /// What went wrong, by `kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +126,32 @@ const FAILURE: &str = "failure";
 /// Verdicts as counted. `none`: the exchange ended before there was one.
 const VERDICTS: [&str; 6] = ["allow", "deny", "redirect", "drop", OBSERVED, "none"];
 
+/// Verdicts as they stand in receipts.
+const RECEIPTS: [&str; 6] = ["pending", "allow", "deny", "redirect", "drop", OBSERVED];
+
+/// The parts of an exchange, in the order of [`phase_index`].
+const PHASES: [&str; 6] = [
+    Part::RequestHeaders.name(),
+    Part::RequestBody.name(),
+    Part::RequestTrailers.name(),
+    Part::ResponseHeaders.name(),
+    Part::ResponseBody.name(),
+    Part::ResponseTrailers.name(),
+];
+
+const fn phase_index(part: Part) -> usize {
+    match part {
+        Part::RequestHeaders => 0,
+        Part::RequestBody => 1,
+        Part::RequestTrailers => 2,
+        Part::ResponseHeaders => 3,
+        Part::ResponseBody => 4,
+        Part::ResponseTrailers => 5,
+    }
+}
+
+const MESSAGES: [&str; 2] = ["request", "response"];
+
 fn seconds_histogram() -> Histogram {
     Histogram::new([
         0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
@@ -128,21 +166,30 @@ fn score_histogram() -> Histogram {
 impl Metrics {
     /// The metrics, registered in `registry`. Counters begin at 0, so that the first event of a kind
     /// is an increase and not an absence.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut Registry, config: &MetricsConfig) -> Self {
+        let rule_hits = RuleHits::default();
+        let receipts: Family<ReceiptLabel, Counter> = Family::default();
+        let truncated: Family<MessageLabel, Counter> = Family::default();
         let metrics = Self {
             requests: Family::default(),
             seconds: Family::new_with_constructor(seconds_histogram),
-            rule_matches: Family::default(),
-            rules: Mutex::default(),
             scores: Family::new_with_constructor(score_histogram),
+            coraza: Coraza::register(registry, config, &rule_hits),
+            rule_hits,
+            receipts: RECEIPTS
+                .map(|verdict| receipts.get_or_create_owned(&ReceiptLabel { verdict })),
+            truncated: MESSAGES
+                .map(|message| truncated.get_or_create_owned(&MessageLabel { message })),
             streams_open: Gauge::default(),
             evaluations_waiting: Gauge::default(),
+            wait: seconds_histogram(),
             body_bytes: Gauge::default(),
             lag: Gauge::default(),
             uninspected: Family::default(),
             errors: Family::default(),
             alarms: Family::default(),
             rulesets: Family::default(),
+            rules: Family::default(),
             exclusions: Family::default(),
             reloads: Family::default(),
             loaded_at: Gauge::default(),
@@ -153,88 +200,65 @@ impl Metrics {
             shadow: ShadowMetrics::default(),
             canary_envoy: EnvoyCanaryMetrics::default(),
         };
-        for verdict in VERDICTS {
-            drop(metrics.requests.get_or_create(&VerdictLabel { verdict }));
-        }
-        for reason in Uninspected::ALL {
-            drop(metrics.uninspected.get_or_create(&ReasonLabel { reason: reason.name() }));
-        }
-        for kind in ErrorKind::ALL {
-            drop(metrics.errors.get_or_create(&KindLabel { kind: kind.name() }));
-        }
-        registry.register(
-            "glacis_requests",
-            "Requests by verdict; none: ended before there was one",
-            metrics.requests.clone(),
-        );
-        registry.register(
-            "glacis_inspection_seconds",
-            "Time spent on one message, by the part of the exchange it carried",
-            metrics.seconds.clone(),
-        );
-        registry.register(
-            "glacis_rule_matches",
-            "Requests in which a rule that logs has matched; the first 200 rules by id, the rest as other",
-            metrics.rule_matches.clone(),
-        );
-        registry.register(
-            "glacis_anomaly_score",
-            "Anomaly score of requests at their end",
-            metrics.scores.clone(),
-        );
-        registry.register(
-            "glacis_streams_open",
-            "Exchanges under inspection",
-            metrics.streams_open.clone(),
-        );
-        registry.register("glacis_errors", "What went wrong, by kind", metrics.errors.clone());
+        table::RECEIPTS.register(registry, receipts);
+        table::TRUNCATED.register(registry, truncated);
+        metrics.register_exchanges(registry);
         metrics.register_gaps(registry);
         metrics.register_rulesets(registry);
         metrics.register_load(registry);
         metrics.out_of_band.register(registry);
         metrics.shadow.register(registry);
         metrics.canary_envoy.register(registry);
+        process::register(registry);
         metrics
+    }
+
+    fn register_exchanges(&self, registry: &mut Registry) {
+        for kind in ErrorKind::ALL {
+            drop(self.errors.get_or_create(&KindLabel { kind: kind.name() }));
+        }
+        table::REQUESTS.register(registry, self.requests.clone());
+        table::SECONDS.register(registry, self.seconds.clone());
+        table::SCORES.register(registry, self.scores.clone());
+        registry.register_collector(Box::new(ByRule(self.rule_hits.clone())));
+        table::STREAMS.register(registry, self.streams_open.clone());
+        table::ERRORS.register(registry, self.errors.clone());
+        let build: Family<VersionLabel, Gauge> = Family::default();
+        build.get_or_create(&VersionLabel { version: env!("CARGO_PKG_VERSION") }).set(1);
+        table::BUILD.register(registry, build);
     }
 
     /// What was left out, and what may be.
     fn register_gaps(&self, registry: &mut Registry) {
-        registry.register(
-            "glacis_uninspected",
-            "Requests of which something passed without inspection, by reason",
-            self.uninspected.clone(),
-        );
-        registry.register(
-            "glacis_limits_hit",
-            "Requests that reached a limit of the engine, by the limit's name in audit records",
-            self.limits.clone(),
-        );
+        for reason in Uninspected::ALL {
+            drop(self.uninspected.get_or_create(&ReasonLabel { reason: reason.name() }));
+        }
+        table::UNINSPECTED.register(registry, self.uninspected.clone());
+        table::LIMITS.register(registry, self.limits.clone());
         for alarm in Alarm::ALL {
             drop(self.alarms.get_or_create(&KindLabel { kind: alarm.name() }));
         }
-        registry.register(
-            "glacis_alarms",
-            "Requests by which a setting of Envoy's was seen that leaves something uninspected, by kind",
-            self.alarms.clone(),
-        );
+        table::ALARMS.register(registry, self.alarms.clone());
     }
 
     fn register_load(&self, registry: &mut Registry) {
-        registry.register(
-            "glacis_evaluations_waiting",
-            "Evaluations that wait for a thread for long work",
-            self.evaluations_waiting.clone(),
-        );
-        registry.register(
-            "glacis_body_bytes_held",
-            "Bytes set aside for bodies under inspection",
-            self.body_bytes.clone(),
-        );
-        registry.register(
-            "glacis_lag_seconds",
-            "How late a task ran that was due, at the last look: what each message waits for a thread",
-            self.lag.clone(),
-        );
+        table::WAITING.register(registry, self.evaluations_waiting.clone());
+        table::WAIT.register(registry, self.wait.clone());
+        table::BODY_BYTES.register(registry, self.body_bytes.clone());
+        table::LAG.register(registry, self.lag.clone());
+    }
+
+    fn register_rulesets(&self, registry: &mut Registry) {
+        for result in [SUCCESS, FAILURE] {
+            drop(self.reloads.get_or_create(&ResultLabel { result }));
+        }
+        table::RELOADS.register(registry, self.reloads.clone());
+        table::LOADED_AT.register(registry, self.loaded_at.clone());
+        table::CANARY.register(registry, self.canary.clone());
+        table::RULESETS.register(registry, self.rulesets.clone());
+        table::RULES.register(registry, self.rules.clone());
+        table::EXCLUSIONS.register(registry, self.exclusions.clone());
+        table::UNKNOWN_PROFILES.register(registry, self.unknown_profiles.clone());
     }
 
     /// Says how much is held, and how late tasks run.
@@ -244,57 +268,28 @@ impl Metrics {
     }
 
     /// Counts an exchange that has no verdict, and will have none.
-    pub(crate) fn no_verdict(&self) {
-        self.requests.get_or_create(&VerdictLabel { verdict: "none" }).inc();
+    pub(crate) fn no_verdict(&self, profile: Option<&ProfileMetrics>) {
+        if let Some(profile) = profile {
+            profile.count("none");
+        }
+        self.coraza.no_verdict();
     }
 
     /// Counts an exchange that was to be evaluated after its answer, and is not.
-    pub(crate) fn not_evaluated(&self) {
-        self.no_verdict();
+    pub(crate) fn not_evaluated(&self, profile: Option<&ProfileMetrics>) {
+        self.no_verdict(profile);
         let reason = Uninspected::NotEvaluated.name();
         self.uninspected.get_or_create(&ReasonLabel { reason }).inc();
-    }
-
-    fn register_rulesets(&self, registry: &mut Registry) {
-        for result in [SUCCESS, FAILURE] {
-            drop(self.reloads.get_or_create(&ResultLabel { result }));
-        }
-        registry.register(
-            "glacis_reloads",
-            "Configurations that were read while the service ran: success, or failure (not put to use)",
-            self.reloads.clone(),
-        );
-        registry.register(
-            "glacis_rulesets_loaded_timestamp_seconds",
-            "When the rulesets in use were loaded, since 1970",
-            self.loaded_at.clone(),
-        );
-        registry.register(
-            "glacis_canary_refused",
-            "Whether the profile refuses its canary: 1, or 0 if a known attack passes",
-            self.canary.clone(),
-        );
-        registry.register(
-            "glacis_ruleset_info",
-            "The ruleset in use, by profile; always 1",
-            self.rulesets.clone(),
-        );
-        registry.register(
-            "glacis_exclusions",
-            "Typed exclusions by profile and state: valid, or expired",
-            self.exclusions.clone(),
-        );
-        registry.register(
-            "glacis_unknown_profiles",
-            "Requests that named a profile which is not there",
-            self.unknown_profiles.clone(),
-        );
     }
 
     /// Counts an attempt to put another configuration to use.
     pub(crate) fn reloaded(&self, good: bool) {
         let result = if good { SUCCESS } else { FAILURE };
         self.reloads.get_or_create(&ResultLabel { result }).inc();
+        // What is good is counted as it is put to use.
+        if !good {
+            self.coraza.loaded(false);
+        }
     }
 
     /// Says what became of a profile's canary.
@@ -303,27 +298,71 @@ impl Metrics {
         self.canary.get_or_create(&label).set(refused.into());
     }
 
-    /// Announces the rulesets in use, instead of those before.
-    pub(crate) fn loaded(&self, rulesets: &Rulesets) {
+    /// Announces the rulesets in use, instead of those before, and gives each profile its metrics. Series of
+    /// profiles that are gone end: there are never those of more profiles than a configuration may have.
+    pub(crate) fn loaded(&self, old: Option<&Rulesets>, rulesets: &Rulesets) {
+        self.coraza.loaded(true);
         self.canary.clear();
         self.loaded_at.set(i64::try_from(now().as_secs()).unwrap_or(i64::MAX));
         self.rulesets.clear();
+        self.rules.clear();
+        let mut ids = BTreeSet::new();
         for loaded in rulesets.loaded() {
-            let label = RulesetLabel {
-                hash: loaded.program.hash().to_owned(),
-                rules: loaded.program.rule_count().to_string(),
-                profile: loaded.profile.to_owned(),
-            };
+            let count = loaded.program.rule_count();
+            let profile = ProfileLabel { profile: loaded.profile.to_owned() };
+            self.rules.get_or_create(&profile).set(i64::try_from(count).unwrap_or(i64::MAX));
+            let (hash, profile) = (loaded.program.hash().to_owned(), profile.profile);
+            let label = RulesetLabel { hash, rules: count.to_string(), profile };
             self.rulesets.get_or_create(&label).set(1);
+            ids.extend(loaded.program.rules().map(|rule| rule.id.0));
         }
         for (_, profile) in rulesets.profiles.iter() {
             profile.watch.shadow.iter().for_each(|shadow| self.shadow.announce(shadow));
         }
+        self.coraza.rules(rulesets.profiles.default_profile().program.rule_count());
+        self.rule_hits.keep(|rule| ids.contains(&rule));
         self.exclusions.clear();
         for loaded in rulesets.exclusions() {
             let state = if loaded.expired { "expired" } else { "valid" };
             let label = ExclusionLabel { profile: loaded.profile.clone(), state };
             self.exclusions.get_or_create(&label).inc();
+        }
+        let old = old.map(|old| old.profiles.iter()).into_iter().flatten();
+        for (name, _) in old.filter(|(name, _)| rulesets.profiles.get(name).is_none()) {
+            self.forget(name);
+        }
+        for (name, profile) in rulesets.profiles.iter() {
+            profile.measure(self.of_profile(name));
+            for watched in &profile.watch.profiles {
+                watched.measure(self.of_profile(&watched.settings.profile));
+            }
+        }
+    }
+
+    fn of_profile(&self, name: &str) -> ProfileMetrics {
+        let verdict = |verdict| VerdictLabel { profile: name.to_owned(), verdict };
+        let phase = |phase| PhaseLabel { profile: name.to_owned(), phase };
+        let score = |direction| {
+            let label = DirectionLabel { profile: name.to_owned(), direction };
+            self.scores.get_or_create_owned(&label)
+        };
+        ProfileMetrics {
+            verdicts: VERDICTS.map(|name| self.requests.get_or_create_owned(&verdict(name))),
+            seconds: PHASES.map(|name| self.seconds.get_or_create_owned(&phase(name))),
+            inbound: score("inbound"),
+            outbound: score("outbound"),
+        }
+    }
+
+    fn forget(&self, name: &str) {
+        for verdict in VERDICTS {
+            self.requests.remove(&VerdictLabel { profile: name.to_owned(), verdict });
+        }
+        for phase in PHASES {
+            self.seconds.remove(&PhaseLabel { profile: name.to_owned(), phase });
+        }
+        for direction in ["inbound", "outbound"] {
+            self.scores.remove(&DirectionLabel { profile: name.to_owned(), direction });
         }
     }
 
@@ -335,64 +374,85 @@ impl Metrics {
         self.errors.get_or_create(&KindLabel { kind: kind.name() }).inc();
     }
 
-    pub(crate) fn evaluated(&self, phase: &'static str, time: Duration) {
-        self.seconds.get_or_create(&PhaseLabel { phase }).observe(time.as_secs_f64());
+    /// Counts an answer that carries this receipt.
+    pub(crate) fn receipt(&self, receipt: &Receipt<'_>) {
+        let known = RECEIPTS.iter().position(|verdict| *verdict == receipt.verdict);
+        if let Some(counter) = known.and_then(|index| self.receipts.get(index)) {
+            counter.inc();
+        }
     }
 
-    /// Counts an exchange that is over.
-    pub(crate) fn finished(&self, outcome: &Outcome<'_>) {
+    /// Says how long an evaluation has waited for a thread.
+    pub(crate) fn waited(&self, time: Duration) {
+        self.wait.observe(time.as_secs_f64());
+    }
+
+    /// Counts an exchange that is over; says how its matched rules are counted.
+    pub(crate) fn finished(
+        &self,
+        profile: Option<&ProfileMetrics>,
+        outcome: &Outcome<'_>,
+    ) -> coraza::Outcome {
         let receipt = &outcome.receipt;
         let verdict = if receipt.verdict == "pending" { "none" } else { receipt.verdict };
-        self.requests.get_or_create(&VerdictLabel { verdict }).inc();
+        // Beyond the last bucket the number does not matter.
+        let score = |score| i32::try_from(score).unwrap_or(i32::MAX);
+        let inbound = score(receipt.scores.inbound);
+        if let Some(profile) = profile {
+            profile.count(verdict);
+            profile.inbound.observe(inbound.into());
+            profile.outbound.observe(score(receipt.scores.outbound).into());
+        }
+        let of_rules = coraza::Outcome::of(receipt);
+        self.coraza.finished(of_rules, inbound);
         if let Some(reason) = receipt.uninspected {
             self.uninspected.get_or_create(&ReasonLabel { reason: reason.name() }).inc();
         }
         for limit in outcome.limits.names() {
             self.limits.get_or_create(&LimitLabel { limit }).inc();
         }
-        for (direction, score) in
-            [("inbound", receipt.scores.inbound), ("outbound", receipt.scores.outbound)]
+        let left_out = |reasons: &[Uninspected]| {
+            receipt.uninspected.is_some_and(|reason| reasons.contains(&reason))
+        };
+        let [request, response] = &self.truncated;
+        if outcome.limits.request_body_truncated
+            || left_out(&[Uninspected::BodyTruncated, Uninspected::BodyTooLarge])
         {
-            // Beyond the last bucket the number does not matter.
-            let score = i32::try_from(score).unwrap_or(i32::MAX);
-            self.scores.get_or_create(&DirectionLabel { direction }).observe(score.into());
+            request.inc();
         }
+        if outcome.limits.response_body_truncated || left_out(&[Uninspected::ResponseTruncated]) {
+            response.inc();
+        }
+        of_rules
     }
 
-    pub(crate) fn rule_matched(&self, rule: u32) {
-        let rule_id = if self.has_counter(rule) { rule.to_string() } else { "other".to_owned() };
-        self.rule_matches.get_or_create(&RuleLabel { rule_id }).inc();
-    }
-
-    fn has_counter(&self, rule: u32) -> bool {
-        let Ok(mut rules) = self.rules.lock() else { return false };
-        rules.contains(&rule) || rules.len() < RULES_MAX && rules.insert(rule)
+    /// Counts the rules that matched in an exchange with this outcome.
+    pub(crate) fn rules_matched<'r, R: Iterator<Item = MatchedRule<'r>>>(
+        &self,
+        outcome: coraza::Outcome,
+        rules: impl Fn() -> R,
+    ) {
+        if matches!(outcome, coraza::Outcome::Block | coraza::Outcome::Redirect) {
+            self.coraza.blocked(rules());
+        }
+        for rule in rules() {
+            self.rule_hits.count(rule.id.0, Severity::of(rule.severity), outcome);
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl ProfileMetrics {
+    fn count(&self, verdict: &str) {
+        let known = VERDICTS.iter().position(|known| *known == verdict);
+        if let Some(counter) = known.and_then(|index| self.verdicts.get(index)) {
+            counter.inc();
+        }
+    }
 
-    #[test]
-    fn rules_beyond_the_limit_are_counted_together() {
-        let mut registry = Registry::default();
-        let metrics = Metrics::register(&mut registry);
-        for rule in 1..=300 {
-            metrics.rule_matched(rule);
+    /// Says how long a message took.
+    pub(crate) fn evaluated(&self, part: Part, time: Duration) {
+        if let Some(histogram) = self.seconds.get(phase_index(part)) {
+            histogram.observe(time.as_secs_f64());
         }
-        metrics.rule_matched(200);
-        metrics.rule_matched(201);
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-        for line in [
-            "glacis_rule_matches_total{rule_id=\"200\"} 2",
-            "glacis_rule_matches_total{rule_id=\"other\"} 101",
-            "glacis_requests_total{verdict=\"deny\"} 0",
-            "glacis_errors_total{kind=\"overload\"} 0",
-        ] {
-            assert!(text.lines().any(|found| found == line), "no {line}");
-        }
-        assert!(!text.contains("rule_id=\"201\""));
     }
 }

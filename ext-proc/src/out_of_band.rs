@@ -15,7 +15,7 @@ use crate::{
     admission::{BodyRoom, Share},
     config::Config,
     evaluators::{Evaluators, Priority},
-    metrics::ErrorKind,
+    metrics::{ErrorKind, table},
     profile::Profile,
     recording::{Recording, Wanted},
     session::Shared,
@@ -88,21 +88,9 @@ impl OutOfBandMetrics {
         for reason in Dropped::ALL {
             drop(self.dropped.get_or_create(&DroppedLabel { reason: reason.name() }));
         }
-        registry.register(
-            "glacis_out_of_band_waiting",
-            "Exchanges that wait to be evaluated out of band, or in a shadow",
-            self.waiting.clone(),
-        );
-        registry.register(
-            "glacis_out_of_band_bytes_held",
-            "Bytes of recordings for evaluation out of band, or in a shadow",
-            self.bytes.clone(),
-        );
-        registry.register(
-            "glacis_out_of_band_dropped",
-            "Exchanges that were not evaluated out of band, or in a shadow: the queue was full, or no room",
-            self.dropped.clone(),
-        );
+        table::OUT_OF_BAND_WAITING.register(registry, self.waiting.clone());
+        table::OUT_OF_BAND_BYTES.register(registry, self.bytes.clone());
+        table::OUT_OF_BAND_DROPPED.register(registry, self.dropped.clone());
     }
 
     /// Says how many bytes are held.
@@ -153,8 +141,8 @@ impl OutOfBand {
 pub(crate) fn left_out(shared: &Shared, watch: &Watch, shadowed: bool, reason: Dropped) {
     let metrics = shared.metrics();
     metrics.out_of_band.dropped.get_or_create(&DroppedLabel { reason: reason.name() }).inc();
-    for _ in &watch.profiles {
-        metrics.not_evaluated();
+    for profile in &watch.profiles {
+        metrics.not_evaluated(profile.metrics());
     }
     if shadowed && let Some(shadow) = &watch.shadow {
         shadow.left_out(metrics);
@@ -169,7 +157,7 @@ fn evaluate(task: Task) {
         for profile in &watch.profiles {
             let mut inspector = profile.inspector();
             recording.show(&mut inspector);
-            shared.conclude(&mut inspector);
+            shared.conclude(profile, &mut inspector);
             profile.keep(inspector);
         }
         if shadowed && let Some(shadow) = &watch.shadow {

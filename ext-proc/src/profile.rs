@@ -1,11 +1,14 @@
 //! A profile that is loaded: its rules, how they are applied, and inspectors to be used again.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use glacis_engine::{Program, RuleEngine};
 use glacis_inspector::{Inspector, ResponseInspection, Sample, Settings};
 
-use crate::{out_of_band::Watch, recording::Wanted};
+use crate::{
+    metrics::ProfileMetrics, out_of_band::Watch, recipe::Recipe, recording::Wanted,
+    rule_counts::RuleCounts, ruleset::Compiled,
+};
 
 /// Inspectors kept for reuse, of all profiles together.
 const POOLED_MAX: usize = 256;
@@ -21,11 +24,15 @@ const POOLED_BODY_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Profile {
     pub(crate) program: Arc<Program>,
+    pub(crate) recipe: Arc<Recipe>,
     pub(crate) settings: Arc<Settings>,
     /// Path and query of a request that its rules refuse.
     pub(crate) canary: Option<String>,
     /// What is evaluated besides, or instead, without being waited for.
     pub(crate) watch: Arc<Watch>,
+    /// In how many requests each rule has matched since it was loaded.
+    pub(crate) counts: Arc<RuleCounts>,
+    metrics: OnceLock<ProfileMetrics>,
     pool: Mutex<Vec<Inspector>>,
     pooled_max: usize,
 }
@@ -33,13 +40,17 @@ pub(crate) struct Profile {
 impl Profile {
     /// One of `count` profiles.
     pub(crate) fn new(
-        program: Arc<Program>,
+        compiled: Compiled,
         settings: Settings,
         canary: Option<String>,
         count: usize,
     ) -> Self {
+        let Compiled { recipe, program } = compiled;
         Self {
+            counts: Arc::new(RuleCounts::new(&program)),
+            metrics: OnceLock::new(),
             program,
+            recipe,
             settings: Arc::new(settings),
             canary,
             watch: Arc::default(),
@@ -51,7 +62,9 @@ impl Profile {
     /// The same rules, applied as these settings say to exchanges that have been answered.
     pub(crate) fn applied_as(&self, settings: Settings) -> Arc<Self> {
         let settings = Settings { out_of_band: true, ..settings };
-        let mut profile = Self::new(Arc::clone(&self.program), settings, None, 1);
+        let (recipe, program) = (Arc::clone(&self.recipe), Arc::clone(&self.program));
+        let mut profile = Self::new(Compiled { recipe, program }, settings, None, 1);
+        profile.counts = Arc::clone(&self.counts);
         // Few are evaluated at once: as many as there are threads for it.
         profile.pooled_max = POOLED_MIN;
         Arc::new(profile)
@@ -69,7 +82,8 @@ impl Profile {
     pub(crate) fn compared(&self) -> Arc<Self> {
         let settings = Settings::clone(&self.settings);
         let (rule_engine, sample) = (Some(RuleEngine::On), Sample::default());
-        self.applied_as(Settings { rule_engine, sample, collections: None, ..settings })
+        let (collections, refused_parts) = (None, None);
+        self.applied_as(Settings { rule_engine, sample, collections, refused_parts, ..settings })
     }
 
     /// What its rules have to see of an exchange that has drawn `lot`.
@@ -97,6 +111,17 @@ impl Profile {
     /// Whether it is answered without being evaluated.
     pub(crate) fn is_out_of_band(&self) -> bool {
         self.settings.out_of_band
+    }
+
+    /// Gives it its metrics, once.
+    pub(crate) fn measure(&self, metrics: ProfileMetrics) {
+        // Those it has been given before are the same.
+        let _ = self.metrics.set(metrics);
+    }
+
+    /// Its metrics; none before it is in use.
+    pub(crate) fn metrics(&self) -> Option<&ProfileMetrics> {
+        self.metrics.get()
     }
 
     /// Whether rules run, and may block, as an exchange begins.

@@ -4,7 +4,7 @@ use core::hash::{Hash, Hasher as _};
 use std::{
     hash::DefaultHasher,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, PoisonError},
     time::Instant,
 };
 
@@ -13,6 +13,7 @@ use glacis_service::reload::Reload;
 
 use crate::{
     config::Config,
+    document::Document,
     ruleset::{Host, Rulesets},
     session::{Shared, now},
 };
@@ -30,6 +31,8 @@ pub struct Reading {
     pub host: Host,
     /// What was read, to notice when it changes.
     pub record: Record,
+    /// The configuration as it stands in the file.
+    pub document: Document,
 }
 
 impl Reading {
@@ -46,26 +49,41 @@ impl Reading {
         let source = RecordingSource::new();
         let compiled = compile(path, host, &source);
         let record = source.into_record();
-        let reading = compiled.map(|(config, rulesets, host)| Self {
-            config,
-            rulesets,
-            host,
-            record: record.clone(),
+        let reading = compiled.map(|mut reading| {
+            reading.record = record.clone();
+            reading.rulesets.read_from(record.clone());
+            reading
         });
         (record, reading)
     }
 }
 
-fn compile(
-    path: &Path,
-    host: Option<&Host>,
-    source: &RecordingSource,
-) -> Result<(Config, Rulesets, Host), Failure> {
+fn compile(path: &Path, host: Option<&Host>, source: &RecordingSource) -> Result<Reading, Failure> {
     source.note(path);
     let config = Config::load(path)?;
+    let document = Document::load(path)?;
     let host = host.cloned().unwrap_or_else(|| Host::new(&config));
     let rulesets = Rulesets::build(&config, &host, source, now())?;
-    Ok((config, rulesets, host))
+    Ok(Reading { config, rulesets, host, record: Record::default(), document })
+}
+
+/// What became of readings while the service runs, for the admin port.
+#[derive(Debug, Default)]
+pub(crate) struct Reloads {
+    pub(crate) last: Option<LastReload>,
+    /// The configuration in use, as it stood in its file.
+    pub(crate) document: Document,
+    /// The keys that differ from the start and are read only then.
+    pub(crate) restart_needed: Vec<&'static str>,
+}
+
+/// The last attempt to put another configuration to use.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct LastReload {
+    /// Seconds since 1970.
+    at: u64,
+    /// Why it was not put to use.
+    error: Option<String>,
 }
 
 /// Reads the configuration of a running service anew.
@@ -112,17 +130,22 @@ impl Reloader {
         self.read_on = Date::at(now());
         let (record, reading) = Reading::read(&self.path, Some(&self.host));
         self.record = record;
-        let Reading { config, rulesets, .. } = reading?;
+        let Reading { config, rulesets, document, .. } = reading?;
         let silent = rulesets.silent();
         if !silent.is_empty() && !config.canary_seconds.is_zero() {
             let message = format!("a known attack passes the rules of: {}", silent.join(", "));
             return Err(message.into());
         }
-        for key in self.started.differs_beyond_reload(&config) {
+        let restart_needed = self.started.differs_beyond_reload(&config);
+        for key in &restart_needed {
             tracing::warn!(key, "changed, but read at the start only: restart to put it to use");
         }
         rulesets.log();
         self.shared.replace(rulesets);
+        let mut reloads = self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner);
+        reloads.document = document;
+        reloads.restart_needed = restart_needed;
+        drop(reloads);
         Ok(())
     }
 }
@@ -140,6 +163,9 @@ impl Reload for Reloader {
         let began = Instant::now();
         let result = self.try_reload();
         self.shared.metrics().reloaded(result.is_ok());
+        let error = result.as_ref().err().map(ToString::to_string);
+        let last = LastReload { at: now().as_secs(), error };
+        self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner).last = Some(last);
         let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         match result {
             Ok(()) => tracing::info!(milliseconds, "the new configuration is in use"),

@@ -8,7 +8,8 @@ use glacis_engine::{
 };
 use glacis_inspector::{BlockPage, Profiles, Sample, Settings, canary::CRS_CANARY};
 use glacis_rules::{
-    CrsSettings, Date, Exclusion, ExclusionError, ExclusionRules, RecordingSource, exclusion_rules,
+    CrsSettings, Date, Exclusion, ExclusionError, ExclusionRules, Record, RecordingSource,
+    exclusion_rules,
 };
 
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     config::{Config, Evaluation, ExpiredExclusions, OversizedBody},
     out_of_band::Watch,
     profile::Profile,
+    recipe::Recipe,
     shadow::Shadow,
 };
 
@@ -42,6 +44,8 @@ impl Host {
 pub struct Rulesets {
     pub(crate) profiles: Profiles<Arc<Profile>>,
     exclusions: Vec<LoadedExclusion>,
+    /// What was read for them, where that is known.
+    record: Option<Record>,
 }
 
 /// An exclusion, and what became of it.
@@ -155,7 +159,17 @@ impl Rulesets {
                 tracing::error!(route, name, "a route of an unknown profile");
             }
         }
-        Ok(Self { profiles, exclusions: builder.exclusions })
+        Ok(Self { profiles, exclusions: builder.exclusions, record: None })
+    }
+
+    /// Remembers what was read for them.
+    pub(crate) fn read_from(&mut self, record: Record) {
+        self.record = Some(record);
+    }
+
+    /// Whether reading it all again would give something else.
+    pub(crate) fn have_changed_on_disk(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| record.as_read() != record.now())
     }
 
     /// What is loaded, by profile.
@@ -197,13 +211,19 @@ impl Rulesets {
     }
 }
 
+/// Rules that were compiled, with what they were compiled from.
+#[derive(Clone, Debug)]
+pub(crate) struct Compiled {
+    pub(crate) recipe: Arc<Recipe>,
+    pub(crate) program: Arc<Program>,
+}
+
 /// What is needed while profiles are compiled one after the other.
 struct Builder<'h> {
     host: &'h Host,
     source: &'h RecordingSource,
     today: Date,
-    /// What was compiled, with what it was compiled from.
-    compiled: Vec<(Vec<Input>, Limits, Arc<Program>)>,
+    compiled: Vec<Compiled>,
     exclusions: Vec<LoadedExclusion>,
 }
 
@@ -235,16 +255,15 @@ impl Builder<'_> {
         let applied = self.applied(config);
         let rules = exclusion_rules(&applied)
             .map_err(|error| refuse(RulesetErrorKind::Exclusions(error)))?;
-        let inputs = inputs(config, &rules, self.source)
+        let recipe = recipe(config, &rules, self.source)
             .map_err(|error| refuse(RulesetErrorKind::Crs(error)))?;
-        let program = self
-            .program(inputs, Limits::from(&config.limits))
-            .map_err(|errors| refuse(RulesetErrorKind::Rules(errors)))?;
+        let compiled =
+            self.compile(recipe).map_err(|errors| refuse(RulesetErrorKind::Rules(errors)))?;
         let mut settings = settings(config, self.host);
         // Where no rules run there is nothing to be evaluated later.
-        let engine = settings.rule_engine.unwrap_or_else(|| program.rule_engine());
+        let engine = settings.rule_engine.unwrap_or_else(|| compiled.program.rule_engine());
         settings.out_of_band &= engine != RuleEngine::Off;
-        Ok(Profile::new(program, settings, canary_of(config), count))
+        Ok(Profile::new(compiled, settings, canary_of(config), count))
     }
 
     /// The exclusions of a profile that are in force; those that are not are remembered.
@@ -262,16 +281,14 @@ impl Builder<'_> {
         applied
     }
 
-    fn program(&mut self, inputs: Vec<Input>, limits: Limits) -> Result<Arc<Program>, BuildErrors> {
-        let same = |compiled: &&(Vec<Input>, Limits, Arc<Program>)| {
-            compiled.0 == inputs && compiled.1 == limits
-        };
-        if let Some((_, _, program)) = self.compiled.iter().find(same) {
-            return Ok(Arc::clone(program));
+    fn compile(&mut self, recipe: Recipe) -> Result<Compiled, BuildErrors> {
+        if let Some(same) = self.compiled.iter().find(|compiled| *compiled.recipe == recipe) {
+            return Ok(same.clone());
         }
-        let program = Arc::new(Program::build(&inputs, self.source, limits.clone())?);
-        self.compiled.push((inputs, limits, Arc::clone(&program)));
-        Ok(program)
+        let program = Program::build(&recipe.inputs, self.source, recipe.limits.clone())?;
+        let compiled = Compiled { recipe: Arc::new(recipe), program: Arc::new(program) };
+        self.compiled.push(compiled.clone());
+        Ok(compiled)
     }
 }
 
@@ -316,6 +333,7 @@ fn settings(config: &Config, host: &Host) -> Settings {
         trusted_hops: config.trusted_hops,
         redaction: config.redaction(),
         audit_format: config.audit.format.into(),
+        refused_parts: config.recent.parts(),
         block_status: config.block.status,
         block_page: BlockPage { html: config.block.html.clone(), other },
         lookup: None,
@@ -327,11 +345,11 @@ fn settings(config: &Config, host: &Host) -> Settings {
 /// What the program is built from: base, `setup`, CRS's set-up, typed settings, exclusions for a path,
 /// the rules of CRS, files, `directives`, exclusions for every path, typed limits. Later directives
 /// override earlier ones, but CRS's initialisation keeps what stands before it.
-fn inputs(
+fn recipe(
     config: &Config,
     exclusions: &ExclusionRules,
     source: &RecordingSource,
-) -> Result<Vec<Input>, SourceError> {
+) -> Result<Recipe, SourceError> {
     let mut rules = match &config.crs {
         Some(folder) => source.crs(folder)?,
         None if config.base => vec![glacis_rules::base()],
@@ -348,15 +366,17 @@ fn inputs(
     };
     let mut inputs = rules;
     inputs.extend(text("setup", &config.setup));
+    let setup_end = inputs.len();
     inputs.append(&mut rest);
     inputs.extend(typed.input());
     inputs.extend(text("exclusions", &exclusions.before));
     inputs.extend(after_setup);
     inputs.extend(config.rules.iter().cloned().map(Input::File));
     inputs.extend(text("directives", &config.directives));
+    let directives_end = inputs.len();
     inputs.extend(text("exclusions", &exclusions.after));
     inputs.extend(text("limits", &limit_directives(config)));
-    Ok(inputs)
+    Ok(Recipe { inputs, setup_end, directives_end, limits: Limits::from(&config.limits) })
 }
 
 fn text(name: &str, text: &str) -> Option<Input> {

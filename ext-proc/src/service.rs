@@ -22,10 +22,12 @@ use tokio_stream::Stream;
 use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap, service::Routes};
 
 use crate::{
+    admin::Admin,
     alarm::Alarm,
     audit::AuditWriter,
     canary,
     config::Config,
+    document::Document,
     envoy_canary,
     metrics::{ErrorKind, Metrics},
     reload::Reloader,
@@ -90,6 +92,12 @@ impl Processor {
     #[must_use]
     pub fn reloader(&self, path: &Path, config: Config, host: Host, record: Record) -> Reloader {
         Reloader::new(path, Arc::clone(&self.shared), config, host, record)
+    }
+
+    /// What answers on the admin port; `document` is the configuration as it was read.
+    #[must_use]
+    pub fn admin(&self, document: Document, readiness: &Readiness) -> Admin {
+        Admin::new(Arc::clone(&self.shared), document, readiness.clone())
     }
 
     /// The service, to be served.

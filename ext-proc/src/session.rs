@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
     io,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::{Instant, SystemTime},
 };
 
@@ -27,10 +27,12 @@ use crate::{
     config::Config,
     duplex::{Held, Seen},
     evaluators::{Evaluators, Priority},
-    metrics::{ErrorKind, Metrics},
+    metrics::{ErrorKind, Metrics, ProfileMetrics},
     out_of_band::{Dropped, OutOfBand, Task, left_out},
     profile::Profile,
+    recent::Recent,
     recording::{NoRoom, Recorder},
+    reload::Reloads,
     reply::{self, ModeOverride, Part},
     ruleset::Rulesets,
     shadow::Shadow,
@@ -54,6 +56,8 @@ pub(crate) struct Shared {
     body_room: Arc<BodyRoom>,
     pub(crate) turned_away: TurnedAway,
     alarms: AlarmLog,
+    pub(crate) recent: Recent,
+    pub(crate) reloads: Mutex<Reloads>,
 }
 
 impl Shared {
@@ -63,7 +67,7 @@ impl Shared {
         metrics: Metrics,
         audit: AuditWriter,
     ) -> io::Result<Self> {
-        metrics.loaded(&rulesets);
+        metrics.loaded(None, &rulesets);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads =
             if config.evaluation_threads == 0 { cores } else { config.evaluation_threads };
@@ -78,6 +82,8 @@ impl Shared {
             body_room: Arc::new(BodyRoom::new(config.body_bytes_max)),
             turned_away: TurnedAway::default(),
             alarms: AlarmLog::default(),
+            recent: Recent::new(config.recent.requests_max),
+            reloads: Mutex::default(),
         })
     }
 
@@ -104,15 +110,18 @@ impl Shared {
     }
 
     /// The end of an exchange: phase 5, metrics, audit.
-    pub(crate) fn conclude(&self, inspector: &mut Inspector) {
+    pub(crate) fn conclude(&self, profile: &Profile, inspector: &mut Inspector) {
         let outcome = inspector.finish(now());
-        self.metrics.finished(&outcome);
+        let of_rules = self.metrics.finished(profile.metrics(), &outcome);
+        if let Some(record) = outcome.refused {
+            self.recent.push(record);
+        }
         if let Some(record) = outcome.audit {
             self.write_record(record);
         }
-        for rule in inspector.matched_rules().filter(|rule| rule.log) {
-            self.metrics.rule_matched(rule.id.0);
-        }
+        let rules = || inspector.matched_rules().filter(|rule| rule.log);
+        self.metrics.rules_matched(of_rules, rules);
+        rules().for_each(|rule| profile.counts.count(rule.id));
     }
 
     /// Writes an audit record, or counts it as dropped.
@@ -129,7 +138,7 @@ impl Shared {
 
     /// Puts other rulesets to use, for exchanges that begin from now on.
     pub(crate) fn replace(&self, rulesets: Rulesets) {
-        self.metrics.loaded(&rulesets);
+        self.metrics.loaded(Some(&self.rulesets()), &rulesets);
         let old = core::mem::replace(
             &mut *self.rulesets.write().unwrap_or_else(PoisonError::into_inner),
             Arc::new(rulesets),
@@ -292,7 +301,9 @@ impl Session {
             }
         };
         self.submit_when_complete();
-        self.shared.metrics.evaluated(part.name(), began.elapsed());
+        if let Some(metrics) = self.metrics() {
+            metrics.evaluated(part, began.elapsed());
+        }
         if sent.observability_mode {
             return Ok(Vec::new());
         }
@@ -320,6 +331,11 @@ impl Session {
         })
     }
 
+    /// The metrics of its profile, once that is known.
+    fn metrics(&self) -> Option<&ProfileMetrics> {
+        self.profile.as_ref().and_then(|profile| profile.metrics())
+    }
+
     /// What Envoy is answered, which depends on whether it has given the body away.
     fn give_back(&mut self, seen: Seen) -> Vec<ProcessingResponse> {
         let (mode, half, held) = if seen.part.is_of_request() {
@@ -342,6 +358,7 @@ impl Session {
         }
         let receipt = self.inspector.as_ref()?.receipt_without_verdict()?;
         let mut answer = reply::pass(part(message), Vec::new());
+        self.shared.metrics.receipt(&receipt);
         answer.dynamic_metadata = Some(reply::metadata(&receipt));
         Some(answer)
     }
@@ -587,7 +604,11 @@ impl Session {
             }
             Decision::Continue | Decision::NeedBody => reply::pass(part, remove),
         };
-        answer.dynamic_metadata = self.receipt().as_ref().map(reply::metadata);
+        let receipt = self.receipt();
+        if let Some(receipt) = &receipt {
+            self.shared.metrics.receipt(receipt);
+        }
+        answer.dynamic_metadata = receipt.as_ref().map(reply::metadata);
         answer
     }
 
@@ -757,8 +778,8 @@ impl Drop for Session {
         }
         self.submit();
         let Some(mut inspector) = self.inspector.take() else { return };
-        self.shared.conclude(&mut inspector);
         if let Some(profile) = &self.profile {
+            self.shared.conclude(profile, &mut inspector);
             profile.keep(inspector);
         }
     }
@@ -774,7 +795,7 @@ impl Session {
     pub(crate) fn give_up(&mut self) {
         self.given_up = true;
         if self.inspector.take().is_some() {
-            self.shared.metrics.no_verdict();
+            self.shared.metrics.no_verdict(self.metrics());
         }
     }
 }

@@ -16,7 +16,7 @@ use prometheus_client::{
 };
 
 use crate::{
-    metrics::Metrics,
+    metrics::{Metrics, table},
     profile::Profile,
     recording::{Recording, Wanted},
     session::{Shared, now},
@@ -137,22 +137,9 @@ pub(crate) struct ShadowMetrics {
 
 impl ShadowMetrics {
     pub(crate) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "glacis_shadow_requests",
-            "Exchanges evaluated by a profile's rules and by its shadow's: agreed, would_block, would_pass, \
-             incomplete",
-            self.requests.clone(),
-        );
-        registry.register(
-            "glacis_shadow_rule_differences",
-            "Exchanges in which a rule matched in one ruleset only: in that in use (current) or in the shadow",
-            self.rules.clone(),
-        );
-        registry.register(
-            "glacis_shadow_dropped",
-            "Exchanges in the sample of a shadow that were left out, as the queue was full or there was no room",
-            self.dropped.clone(),
-        );
+        table::SHADOW_REQUESTS.register(registry, self.requests.clone());
+        table::SHADOW_RULES.register(registry, self.rules.clone());
+        table::SHADOW_DROPPED.register(registry, self.dropped.clone());
     }
 
     /// Makes the counters of a shadow begin at 0.

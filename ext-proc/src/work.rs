@@ -6,9 +6,12 @@ use core::{
     task::{Context, Poll},
     time::Duration,
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
 };
 
 use envoy_types::pb::envoy::service::ext_proc::v3::ProcessingResponse;
@@ -60,6 +63,7 @@ pub(crate) struct Job {
     session: Box<Session>,
     message: Incoming,
     given_up: Arc<AtomicBool>,
+    queued: Instant,
 }
 
 impl Work {
@@ -72,7 +76,7 @@ impl Work {
         let given_up = Arc::new(AtomicBool::new(false));
         let shared = session.shared_by();
         let pass = session.pass_without_verdict(&message.message).map(Box::new);
-        let job = Job { session, message, given_up: Arc::clone(&given_up) };
+        let job = Job { session, message, given_up: Arc::clone(&given_up), queued: Instant::now() };
         shared.metrics().evaluations_waiting.inc();
         match shared.evaluators().submit(job, evaluate) {
             Ok(done) => {
@@ -89,8 +93,9 @@ impl Work {
 
 /// Runs on the thread.
 fn evaluate(job: Job) -> Done {
-    let Job { mut session, message, given_up } = job;
+    let Job { mut session, message, given_up, queued } = job;
     session.shared().metrics().evaluations_waiting.dec();
+    session.shared().metrics().waited(queued.elapsed());
     if given_up.load(Ordering::Relaxed) {
         session.give_up();
         return (session, Ok(Vec::new()));

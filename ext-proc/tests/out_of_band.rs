@@ -108,8 +108,8 @@ async fn attacks_are_found_afterwards() {
     send(&service, &[post, body("q=at", false), body("tack", true), Sent::response(500, &[])])
         .await;
     for line in [
-        "glacis_requests_total{verdict=\"observed\"} 2",
-        "glacis_requests_total{verdict=\"none\"} 0",
+        "glacis_requests_total{profile=\"default\",verdict=\"observed\"} 2",
+        "glacis_requests_total{profile=\"default\",verdict=\"none\"} 0",
         // In detection all rules are run.
         "glacis_rule_matches_total{rule_id=\"1\"} 1",
         "glacis_rule_matches_total{rule_id=\"2\"} 2",
@@ -142,7 +142,7 @@ async fn observability_mode_is_expected() {
     }
     // It is evaluated as soon as it is there, not when the stream ends.
     counted(&service, "glacis_rule_matches_total{rule_id=\"2\"} 1").await;
-    counted(&service, "glacis_requests_total{verdict=\"observed\"} 1").await;
+    counted(&service, "glacis_requests_total{profile=\"default\",verdict=\"observed\"} 1").await;
     for kind in ["observability_mode", "streamed_body", "no_protocol_config", "no_client_address"] {
         counted(&service, &format!("glacis_alarms_total{{kind=\"{kind}\"}} 0")).await;
     }
@@ -228,13 +228,13 @@ async fn a_second_ruleset_out_of_band() {
     stream.send(&Sent::body("q=union", true)).await;
     assert!(stream.answer().await.starts_with("request_body allow/headers"));
     counted(&service, "glacis_rule_matches_total{rule_id=\"20\"} 1").await;
-    counted(&service, "glacis_requests_total{verdict=\"observed\"} 1").await;
+    counted(&service, "glacis_requests_total{profile=\"default\",verdict=\"observed\"} 1").await;
     // What is refused in band is looked at too.
     let mut stream = Stream::open(service.channel().await).await.unwrap();
     stream.send(&Sent::get("/?q=union", &["x-patch: 1"])).await;
     assert!(stream.answer().await.starts_with("immediate 403"));
     counted(&service, "glacis_rule_matches_total{rule_id=\"20\"} 2").await;
-    counted(&service, "glacis_requests_total{verdict=\"deny\"} 1").await;
+    counted(&service, "glacis_requests_total{profile=\"default\",verdict=\"deny\"} 1").await;
 }
 
 const SHADOW: &str = "shadow: {profile: next, percent: 100}
@@ -286,9 +286,9 @@ async fn a_shadow_is_compared() {
         rule("current", "1", 1),
         "glacis_shadow_dropped_total{profile=\"default\"} 0".to_owned(),
         // What the shadow finds is not found.
-        "glacis_requests_total{verdict=\"observed\"} 0".to_owned(),
-        "glacis_requests_total{verdict=\"allow\"} 2".to_owned(),
-        "glacis_requests_total{verdict=\"deny\"} 4".to_owned(),
+        "glacis_requests_total{profile=\"default\",verdict=\"observed\"} 0".to_owned(),
+        "glacis_requests_total{profile=\"default\",verdict=\"allow\"} 2".to_owned(),
+        "glacis_requests_total{profile=\"default\",verdict=\"deny\"} 4".to_owned(),
     ] {
         counted(&service, &line).await;
     }

@@ -46,9 +46,9 @@ async fn late_evaluations_end_at_the_deadline() {
     assert_eq!(second.answer().await, "error DeadlineExceeded");
     let waited = began.elapsed();
     counted(&service, "glacis_errors_total{kind=\"deadline\"} 2").await;
-    counted(&service, "glacis_requests_total{verdict=\"none\"} 1").await;
+    counted(&service, "glacis_requests_total{profile=\"default\",verdict=\"none\"} 1").await;
     // The first is recorded when it is over; so it was the deadline that came first.
-    counted(&service, "glacis_requests_total{verdict=\"allow\"} 1").await;
+    counted(&service, "glacis_requests_total{profile=\"default\",verdict=\"allow\"} 1").await;
     let finished = began.elapsed();
     assert!(waited < finished, "{waited:?}, {finished:?}");
     counted(&service, "glacis_evaluations_waiting 0").await;

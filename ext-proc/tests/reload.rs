@@ -180,5 +180,8 @@ async fn the_canary_decides_readiness() {
     assert_eq!(service.health().await, 1);
     // It leaves no trace among requests.
     let (_, metrics) = get(service.admin, "/metrics").await;
-    assert!(metrics.contains("glacis_requests_total{verdict=\"deny\"} 4\n"), "{metrics}");
+    assert!(
+        metrics.contains("glacis_requests_total{profile=\"default\",verdict=\"deny\"} 4\n"),
+        "{metrics}"
+    );
 }

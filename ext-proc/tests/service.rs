@@ -17,18 +17,21 @@ const RULES: &str = r#"
 async fn exchanges_are_counted() {
     let service = Service::start("", RULES).await;
     for (steps, lines) in [
-        (vec![Sent::get("/", &[])], &["glacis_requests_total{verdict=\"allow\"} 1"][..]),
+        (
+            vec![Sent::get("/", &[])],
+            &["glacis_requests_total{profile=\"default\",verdict=\"allow\"} 1"][..],
+        ),
         (
             vec![Sent::get("/?q=attack", &[])],
             &[
-                "glacis_requests_total{verdict=\"deny\"} 1",
+                "glacis_requests_total{profile=\"default\",verdict=\"deny\"} 1",
                 "glacis_rule_matches_total{rule_id=\"1\"} 1",
             ],
         ),
         (
             vec![Sent::post("/", &[])],
             &[
-                "glacis_requests_total{verdict=\"none\"} 1",
+                "glacis_requests_total{profile=\"default\",verdict=\"none\"} 1",
                 "glacis_uninspected_total{reason=\"body_not_sent\"} 1",
             ],
         ),
@@ -80,7 +83,7 @@ async fn refusals_are_recorded_without_secrets() {
     stream.send(&Sent::get("/a?b=c&password=attack-hunter2", &["cookie: a=hunter2"])).await;
     stream.answer().await;
     drop(stream);
-    counted(&service, "glacis_requests_total{verdict=\"deny\"} 1").await;
+    counted(&service, "glacis_requests_total{profile=\"default\",verdict=\"deny\"} 1").await;
     drop(service.end.take());
     service.served.await.unwrap();
     let mut text = String::new();

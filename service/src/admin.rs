@@ -1,34 +1,134 @@
-//! Metrics and health over plain HTTP: `/metrics`, `/healthz` (the process runs), `/readyz` (it
-//! takes requests; if not, why).
+//! The admin port: HTTP/1.1 for operators and their tools.
+//!
+//! `/metrics`, `/healthz` (the process runs), `/readyz` (it takes requests; if not, why) and `/log-level` are
+//! here; what a service has besides, an [`AdminHandler`] of its own answers. Which requests are answered at
+//! all is decided in `guard`.
 
-use core::{convert::Infallible, time::Duration};
-use std::sync::Arc;
+mod guard;
 
-use http::{Method, Request, Response, StatusCode, header};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use core::{convert::Infallible, fmt, panic::AssertUnwindSafe, time::Duration};
+use std::{
+    panic::catch_unwind,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{
+    body::{Bytes, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::registry::Registry;
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::TcpListener,
-    sync::{Semaphore, watch},
+    sync::{Semaphore, oneshot, watch},
+    time::{sleep, timeout},
 };
 
-use crate::readiness::Causes;
+use crate::{priority::give_way, readiness::Causes, telemetry::LogLevel};
 
 /// Connections served at once; more have to wait.
 const CONNECTIONS_MAX: usize = 64;
 
-/// How long a client may take to send the head of a request.
+/// How long a client may take to send the head of a request, and then its body.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-type Answer = Response<String>;
+/// Bytes of a request's body.
+const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// How long a connection is kept: then what is under way on it has [`LAST_TIMEOUT`] to finish. So nobody who
+/// does not read what he asked for keeps one for ever.
+const CONNECTION_TIME: Duration = Duration::from_secs(60);
+const LAST_TIMEOUT: Duration = Duration::from_secs(40);
+
+/// An answer.
+pub type AdminAnswer = Response<Bytes>;
+
+/// A request that is to be answered.
+#[derive(Debug)]
+pub struct AdminRequest {
+    /// `GET` (also for HEAD), `POST` or `PUT`.
+    pub method: Method,
+    /// The path.
+    pub path: String,
+    /// What follows the question mark, as sent.
+    pub query: String,
+    /// Whether the client asks for plain text.
+    pub wants_text: bool,
+    /// The body; of the type `application/json`.
+    pub body: Bytes,
+}
+
+/// What becomes of a request.
+pub enum Handled {
+    /// It is answered.
+    Now(AdminAnswer),
+    /// It takes long: it is answered on a thread of its own that gives way to those that serve, one at a
+    /// time.
+    Long(Box<dyn FnOnce() -> AdminAnswer + Send>),
+}
+
+impl fmt::Debug for Handled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handled").finish_non_exhaustive()
+    }
+}
+
+/// What a service answers on its admin port besides what every service does.
+pub trait AdminHandler: Send + Sync + 'static {
+    /// Answers a request; `None` for a path that it does not know.
+    fn handle(&self, request: &AdminRequest) -> Option<Handled>;
+
+    /// The paths it knows, for whoever asks for another.
+    fn paths(&self) -> &'static str;
+}
+
+/// What the admin port tells.
+#[derive(Clone)]
+pub struct AdminPort {
+    /// For `/metrics`.
+    pub registry: Arc<Registry>,
+    /// For `/log-level`.
+    pub log_level: LogLevel,
+    /// For everything else.
+    pub handler: Arc<dyn AdminHandler>,
+}
+
+impl fmt::Debug for AdminPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdminPort").finish_non_exhaustive()
+    }
+}
+
+/// What all connections share.
+pub(crate) struct Admin {
+    port: AdminPort,
+    causes: watch::Receiver<Causes>,
+    hosts: Vec<String>,
+    /// Whether something that takes long is under way.
+    busy: Arc<AtomicBool>,
+}
+
+impl Admin {
+    pub(crate) fn new(
+        port: AdminPort,
+        causes: watch::Receiver<Causes>,
+        hosts: Vec<String>,
+    ) -> Arc<Self> {
+        Arc::new(Self { port, causes, hosts, busy: Arc::default() })
+    }
+}
 
 /// Serves until the process ends.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    registry: Arc<Registry>,
-    causes: watch::Receiver<Causes>,
-) {
+pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
         let stream = match listener.accept().await {
@@ -36,84 +136,306 @@ pub(crate) async fn serve(
             Err(error) => {
                 // Out of file descriptors, most likely: it would fail again at once.
                 tracing::warn!(%error, "admin connection not accepted");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
-        let (registry, causes) = (Arc::clone(&registry), causes.clone());
+        let admin = Arc::clone(&admin);
         tokio::spawn(async move {
-            let answer = service_fn(move |request: Request<Incoming>| {
-                let answer = answer(&request, &registry, &causes.borrow());
-                async move { Ok::<_, Infallible>(answer) }
-            });
-            // A client that goes away is no event worth a log line.
-            let _ = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIMEOUT)
-                .serve_connection(TokioIo::new(stream), answer)
-                .await;
+            connection(stream, admin).await;
             drop(permit);
         });
     }
 }
 
-fn answer<B>(request: &Request<B>, registry: &Registry, causes: &Causes) -> Answer {
-    if request.method() != Method::GET && request.method() != Method::HEAD {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "GET only\n".to_owned());
-    }
-    match request.uri().path() {
-        "/metrics" => metrics(registry),
-        "/healthz" => text(StatusCode::OK, "ok\n".to_owned()),
-        "/readyz" if causes.is_empty() => text(StatusCode::OK, "ready\n".to_owned()),
-        "/readyz" => {
-            let lines = causes.iter().map(|(cause, why)| format!("{cause}: {why}\n"));
-            text(StatusCode::SERVICE_UNAVAILABLE, lines.collect())
-        }
-        _ => text(StatusCode::NOT_FOUND, "try /metrics, /healthz or /readyz\n".to_owned()),
+/// Serves one connection until it ends, at the latest when its time is over.
+pub(crate) async fn connection<S>(stream: S, admin: Arc<Admin>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let admin = Arc::clone(&admin);
+        async move { Ok::<_, Infallible>(answer(request, &admin).await.map(Full::new)) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), answer);
+    let mut served = core::pin::pin!(served);
+    // A client that goes away is no event worth a log line.
+    if timeout(CONNECTION_TIME, &mut served).await.is_err() {
+        served.as_mut().graceful_shutdown();
+        let _ = timeout(LAST_TIMEOUT, served).await;
     }
 }
 
-fn metrics(registry: &Registry) -> Answer {
+async fn answer(request: Request<Incoming>, admin: &Admin) -> AdminAnswer {
+    let (head, body) = request.into_parts();
+    let seen = guard::Seen { method: &head.method, path: head.uri.path(), headers: &head.headers };
+    let mut answer = match guard::check(&seen, &admin.hosts) {
+        Err((status, why)) => text(status, why.to_owned()),
+        Ok(()) => match read(body, &head.method).await {
+            Err((status, why)) => text(status, why.to_owned()),
+            Ok(body) => {
+                let accept = head.headers.get(header::ACCEPT);
+                let accept = accept.and_then(|value| value.to_str().ok()).unwrap_or_default();
+                let is_head = head.method == Method::HEAD;
+                let request = AdminRequest {
+                    method: if is_head { Method::GET } else { head.method },
+                    path: head.uri.path().to_owned(),
+                    query: head.uri.query().unwrap_or_default().to_owned(),
+                    wants_text: accept.starts_with("text/plain"),
+                    body,
+                };
+                handled(&request, admin).await
+            }
+        },
+    };
+    protect(&mut answer);
+    answer
+}
+
+/// What browsers are told with every answer, so that nothing of it is run, kept or shown elsewhere.
+fn protect(answer: &mut AdminAnswer) {
+    for (name, value) in [
+        ("cache-control", "no-store"),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+        (
+            "content-security-policy",
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        ),
+    ] {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+}
+
+async fn read(body: Incoming, method: &Method) -> Result<Bytes, (StatusCode, &'static str)> {
+    if *method == Method::GET || *method == Method::HEAD {
+        return Ok(Bytes::new());
+    }
+    match timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(_)) => Err((StatusCode::PAYLOAD_TOO_LARGE, "at most 1 MiB\n")),
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body did not come\n")),
+    }
+}
+
+async fn handled(request: &AdminRequest, admin: &Admin) -> AdminAnswer {
+    if let Some(answer) = own(request, admin) {
+        return answer;
+    }
+    match admin.port.handler.handle(request) {
+        Some(Handled::Now(answer)) => answer,
+        Some(Handled::Long(work)) => long(work, &admin.busy).await,
+        None => text(
+            StatusCode::NOT_FOUND,
+            format!(
+                "try /metrics, /healthz, /readyz, /log-level, {}\n",
+                admin.port.handler.paths()
+            ),
+        ),
+    }
+}
+
+/// What every service answers.
+fn own(request: &AdminRequest, admin: &Admin) -> Option<AdminAnswer> {
+    let is_get = request.method == Method::GET;
+    let answer = match request.path.as_str() {
+        "/log-level" if request.method == Method::PUT => set_level(request, &admin.port.log_level),
+        "/metrics" | "/healthz" | "/readyz" | "/log-level" if !is_get => {
+            text(StatusCode::METHOD_NOT_ALLOWED, "GET only\n".to_owned())
+        }
+        "/metrics" => metrics(&admin.port.registry),
+        "/healthz" => text(StatusCode::OK, "ok\n".to_owned()),
+        "/readyz" => ready(&admin.causes.borrow()),
+        "/log-level" => level(&admin.port.log_level),
+        _ => return None,
+    };
+    Some(answer)
+}
+
+fn ready(causes: &Causes) -> AdminAnswer {
+    if causes.is_empty() {
+        return text(StatusCode::OK, "ready\n".to_owned());
+    }
+    let lines = causes.iter().map(|(cause, why)| format!("{cause}: {why}\n"));
+    text(StatusCode::SERVICE_UNAVAILABLE, lines.collect())
+}
+
+fn level(level: &LogLevel) -> AdminAnswer {
+    json(StatusCode::OK, format!("{{\"level\":\"{}\"}}\n", level.name().unwrap_or("unknown")))
+}
+
+fn set_level(request: &AdminRequest, log_level: &LogLevel) -> AdminAnswer {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wanted {
+        level: String,
+    }
+    let Ok(Wanted { level: wanted }) = serde_json::from_slice(&request.body) else {
+        return text(StatusCode::BAD_REQUEST, "write {\"level\": \"debug\"}\n".to_owned());
+    };
+    match log_level.set(&wanted) {
+        Ok(()) => {
+            tracing::warn!(level = wanted, "the log level was set through the admin port");
+            level(log_level)
+        }
+        Err(why) => text(StatusCode::BAD_REQUEST, format!("{why}\n")),
+    }
+}
+
+/// Has work done on a thread that gives way to those that serve.
+async fn long(
+    work: Box<dyn FnOnce() -> AdminAnswer + Send>,
+    busy: &Arc<AtomicBool>,
+) -> AdminAnswer {
+    if busy.swap(true, Ordering::AcqRel) {
+        let why = "another one is under way: ask again in a moment\n".to_owned();
+        let mut answer = text(StatusCode::TOO_MANY_REQUESTS, why);
+        answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        return answer;
+    }
+    let (done, answer) = oneshot::channel();
+    let free = Free(Arc::clone(busy));
+    let thread = thread::Builder::new().name("admin".to_owned()).spawn(move || {
+        let free = free;
+        give_way();
+        let answer = catch_unwind(AssertUnwindSafe(work));
+        drop(free);
+        // Who asked may have gone.
+        if let Ok(answer) = answer {
+            drop(done.send(answer));
+        }
+    });
+    match (thread, answer.await) {
+        (Ok(_), Ok(answer)) => answer,
+        _ => text(StatusCode::INTERNAL_SERVER_ERROR, "a bug: see the log\n".to_owned()),
+    }
+}
+
+/// Gives the place for long work back, however the work ends.
+struct Free(Arc<AtomicBool>);
+
+impl Drop for Free {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+fn metrics(registry: &Registry) -> AdminAnswer {
     let mut out = String::new();
     if prometheus_client::encoding::text::encode(&mut out, registry).is_err() {
         return text(StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be written\n".to_owned());
     }
-    let mut answer = Response::new(out);
-    let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    answer
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static(openmetrics));
+    typed(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", out)
+}
+
+/// An answer of a media type.
+pub fn typed(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> AdminAnswer {
+    let mut answer = Response::new(body.into());
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     answer
 }
 
-fn text(status: StatusCode, body: String) -> Answer {
-    let mut answer = Response::new(body);
-    *answer.status_mut() = status;
-    let plain = header::HeaderValue::from_static("text/plain; charset=utf-8");
-    answer.headers_mut().insert(header::CONTENT_TYPE, plain);
-    answer
+/// An answer in plain text.
+#[must_use]
+pub fn text(status: StatusCode, body: String) -> AdminAnswer {
+    typed(status, "text/plain; charset=utf-8", body)
+}
+
+/// An answer in JSON.
+#[must_use]
+pub fn json(status: StatusCode, body: String) -> AdminAnswer {
+    typed(status, "application/json", body)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn paths() {
+    /// Answers `/mine`, and sleeps for `/slow`.
+    struct Mine;
+
+    impl AdminHandler for Mine {
+        fn handle(&self, request: &AdminRequest) -> Option<Handled> {
+            match request.path.as_str() {
+                "/mine" => Some(Handled::Now(text(StatusCode::OK, request.query.clone()))),
+                "/slow" => Some(Handled::Long(Box::new(|| {
+                    thread::sleep(Duration::from_millis(200));
+                    text(StatusCode::OK, "slept\n".to_owned())
+                }))),
+                "/bug" => Some(Handled::Long(Box::new(|| panic!("a bug")))),
+                _ => None,
+            }
+        }
+
+        fn paths(&self) -> &'static str {
+            "/mine"
+        }
+    }
+
+    fn admin(causes: Causes) -> Arc<Admin> {
+        let port = AdminPort {
+            registry: Arc::default(),
+            log_level: crate::telemetry::init(tracing::Level::INFO),
+            handler: Arc::new(Mine),
+        };
+        let (_, causes) = watch::channel(causes);
+        Admin::new(port, causes, Vec::new())
+    }
+
+    fn request(method: &str, path: &str, body: &'static str) -> AdminRequest {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        AdminRequest {
+            method: method.parse().unwrap(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            wants_text: false,
+            body: Bytes::from_static(body.as_bytes()),
+        }
+    }
+
+    #[tokio::test]
+    async fn paths() {
+        let others = "try /metrics, /healthz, /readyz, /log-level, /mine\n";
         for (method, path, ready, status, body) in [
             ("GET", "/metrics", true, 200, "# EOF\n"),
             ("GET", "/healthz", false, 200, "ok\n"),
             ("GET", "/readyz", true, 200, "ready\n"),
             ("GET", "/readyz", false, 503, "canary: it sang\ndraining: it ends\n"),
             ("POST", "/metrics", true, 405, "GET only\n"),
-            ("GET", "/", true, 404, "try /metrics, /healthz or /readyz\n"),
+            ("PUT", "/readyz", true, 405, "GET only\n"),
+            ("POST", "/log-level", true, 405, "GET only\n"),
+            ("PUT", "/log-level", true, 400, "write {\"level\": \"debug\"}\n"),
+            ("GET", "/mine?a=b", true, 200, "a=b"),
+            ("GET", "/", true, 404, others),
         ] {
-            let request = Request::builder().method(method).uri(path).body(()).unwrap();
             let causes = [("draining", "it ends"), ("canary", "it sang")];
             let causes = causes.map(|(cause, why)| (cause, why.to_owned()));
             let causes = if ready { Causes::new() } else { causes.into() };
-            let answer = answer(&request, &Registry::default(), &causes);
-            assert_eq!((answer.status().as_u16(), answer.body().as_str()), (status, body));
+            let answer = handled(&request(method, path, ""), &admin(causes)).await;
+            let found = core::str::from_utf8(answer.body()).unwrap();
+            assert_eq!((answer.status().as_u16(), found), (status, body), "{method} {path}");
         }
+    }
+
+    #[tokio::test]
+    async fn one_long_answer_at_a_time() {
+        let admin = admin(Causes::new());
+        let (slow, bug) = (request("GET", "/slow", ""), request("GET", "/bug", ""));
+        let (first, second) = tokio::join!(handled(&slow, &admin), handled(&slow, &admin));
+        assert_eq!((first.status().as_u16(), second.status().as_u16()), (200, 429));
+        // A bug leaves the place free.
+        assert_eq!(handled(&bug, &admin).await.status(), 500);
+        assert_eq!(handled(&slow, &admin).await.status(), 200);
     }
 }

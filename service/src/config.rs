@@ -7,6 +7,7 @@ use core::{fmt, net::SocketAddr};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_json::Value;
 
 /// Bytes of a configuration file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -40,6 +41,22 @@ impl core::error::Error for ConfigError {}
 /// When the file cannot be read, is larger than 1 MiB, is not YAML, or has a key or value that `T`
 /// does not accept.
 pub fn load<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
+    load_with(path, parse)
+}
+
+/// Reads a configuration file as it is written, for people: words that only a key's type makes a truth
+/// value (`on`) stay words.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_document(path: &Path) -> Result<Value, ConfigError> {
+    load_with(path, document)
+}
+
+fn load_with<T>(
+    path: &Path,
+    parse: impl Fn(&str) -> Result<T, ConfigError>,
+) -> Result<T, ConfigError> {
     let refuse =
         |message: String| ConfigError { message: format!("{}: {message}", path.display()) };
     let length = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?.len();
@@ -59,10 +76,25 @@ pub fn load<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
 /// # Errors
 /// As [`load`]; the message names no file.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
+    parse_with(text, serde_saphyr::Options::default())
+}
+
+/// As [`load_document`], from text.
+///
+/// # Errors
+/// As [`parse`].
+pub fn document(text: &str) -> Result<Value, ConfigError> {
+    parse_with(text, serde_saphyr::options! { strict_booleans: true })
+}
+
+fn parse_with<T: DeserializeOwned>(
+    text: &str,
+    options: serde_saphyr::Options,
+) -> Result<T, ConfigError> {
     // A file of comments alone is a configuration in which everything is as by default.
     let blank = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
     let text = if text.lines().all(blank) { "{}" } else { text };
-    serde_saphyr::from_str(text).map_err(|error| {
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let message = error.to_string();
         ConfigError { message: message.strip_prefix("error: ").unwrap_or(&message).to_owned() }
     })
@@ -127,11 +159,25 @@ pub struct Admin {
     /// Address and port, or nothing for no admin listener.
     #[serde(deserialize_with = "address")]
     pub address: Option<SocketAddr>,
+    /// Whether the address may be one that other machines reach. Nobody is asked who he is there.
+    pub allow_remote: bool,
+    /// Names under which the port is reached, besides addresses and `localhost`: requests for other names
+    /// are refused.
+    pub hosts: Vec<String>,
 }
 
 impl Default for Admin {
     fn default() -> Self {
-        Self { address: Some(SocketAddr::from(([127, 0, 0, 1], 9101))) }
+        let address = Some(SocketAddr::from(([127, 0, 0, 1], 9101)));
+        Self { address, allow_remote: false, hosts: Vec::new() }
+    }
+}
+
+impl Admin {
+    /// Whether the address is one of this machine alone, or the operator wants it otherwise.
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.allow_remote || self.address.is_none_or(|address| address.ip().is_loopback())
     }
 }
 

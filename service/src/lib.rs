@@ -7,12 +7,14 @@
 //!
 //! This crate knows nothing of rules.
 
-mod admin;
+pub mod admin;
 pub mod config;
 mod drain;
 mod listener;
+pub mod metrics;
 pub mod overload;
 mod priority;
+pub mod process;
 mod readiness;
 pub mod reload;
 mod server;

@@ -39,6 +39,12 @@ impl Readiness {
         self.causes.send_if_modified(|causes| causes.remove(cause).is_some())
     }
 
+    /// What holds it back now, and why, by cause.
+    #[must_use]
+    pub fn causes(&self) -> BTreeMap<&'static str, String> {
+        self.causes.borrow().clone()
+    }
+
     pub(crate) fn subscribe(&self) -> watch::Receiver<Causes> {
         self.causes.subscribe()
     }

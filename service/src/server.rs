@@ -1,9 +1,8 @@
 //! Serving, and ending in good order.
 
 use core::{fmt, future::Future, net::SocketAddr, time::Duration};
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
-use prometheus_client::registry::Registry;
 use tokio::{
     net::{TcpListener, UnixListener},
     sync::watch,
@@ -14,7 +13,7 @@ use tonic::{service::Routes, transport};
 use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{
-    admin,
+    admin::{self, AdminPort},
     config::{Admin, Drain, Listen},
     listener::{self, BindError},
     readiness::{Causes, Readiness},
@@ -37,6 +36,7 @@ pub struct Server {
     tcp: Option<TcpListener>,
     unix: Option<(UnixListener, PathBuf)>,
     admin: Option<TcpListener>,
+    admin_hosts: Vec<String>,
 }
 
 /// Serving failed.
@@ -56,7 +56,7 @@ impl Server {
     ///
     /// # Errors
     /// When an address is in use or not allowed.
-    pub async fn bind(listen: &Listen, admin: &Admin) -> Result<Self, BindError> {
+    pub async fn bind(listen: &Listen, admin_config: &Admin) -> Result<Self, BindError> {
         let tcp = match listen.tcp {
             Some(address) => Some(listener::tcp(address).await?),
             None => None,
@@ -65,11 +65,11 @@ impl Server {
             Some(socket) => Some((listener::unix(socket).await?, socket.path.clone())),
             None => None,
         };
-        let admin = match admin.address {
+        let admin = match admin_config.address {
             Some(address) => Some(listener::tcp(address).await?),
             None => None,
         };
-        Ok(Self { tcp, unix, admin })
+        Ok(Self { tcp, unix, admin, admin_hosts: admin_config.hosts.clone() })
     }
 
     /// The address of the TCP listener.
@@ -96,7 +96,7 @@ impl Server {
         self,
         routes: Routes,
         name: &'static str,
-        registry: Arc<Registry>,
+        port: AdminPort,
         readiness: &Readiness,
         drain: Drain,
         end: impl Future<Output = ()>,
@@ -107,7 +107,8 @@ impl Server {
         let routes = routes.add_service(health_service);
         let (close, _) = watch::channel(false);
         if let Some(listener) = self.admin {
-            tokio::spawn(admin::serve(listener, registry, readiness.subscribe()));
+            let admin = admin::Admin::new(port, readiness.subscribe(), self.admin_hosts);
+            tokio::spawn(admin::serve(listener, admin));
         }
         let mut serving = JoinSet::new();
         if let Some(listener) = self.tcp {

@@ -1,14 +1,78 @@
 //! Logs: one line of JSON per event, on standard error.
 
-/// Begins logging of events of at least `level`. Does nothing when logging has begun already.
-pub fn init(level: tracing::Level) {
-    let format = tracing_subscriber::fmt()
+use tracing::{Level, Subscriber, level_filters::LevelFilter};
+use tracing_subscriber::{Registry, layer::SubscriberExt as _, reload};
+
+/// The names of the levels, the most severe first.
+const LEVELS: [(&str, Level); 4] = [
+    ("error", Level::ERROR),
+    ("warn", Level::WARN),
+    ("info", Level::INFO),
+    ("debug", Level::DEBUG),
+];
+
+/// The level from which on events are logged: it can be changed while the process runs. Clones are the
+/// same.
+#[derive(Clone, Debug)]
+pub struct LogLevel {
+    filter: reload::Handle<LevelFilter, Registry>,
+}
+
+/// Begins logging of events of at least `level`. Does nothing when logging has begun already: then the level
+/// that is given back has no effect.
+pub fn init(level: Level) -> LogLevel {
+    let (subscriber, level) = logs(level);
+    // Fails only when a subscriber is set already, as in tests that run in one process.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    level
+}
+
+fn logs(level: Level) -> (impl Subscriber + Send + Sync, LogLevel) {
+    let (filter, handle) = reload::Layer::new(LevelFilter::from_level(level));
+    let format = tracing_subscriber::fmt::layer()
         .json()
         .flatten_event(true)
         .with_current_span(false)
         .with_span_list(false)
-        .with_max_level(level)
         .with_writer(std::io::stderr);
-    // Fails only when a subscriber is set already, as in tests that run in one process.
-    let _ = format.try_init();
+    (tracing_subscriber::registry().with(filter).with(format), LogLevel { filter: handle })
+}
+
+impl LogLevel {
+    /// Its name; `None` when logs are not ours.
+    #[must_use]
+    pub fn name(&self) -> Option<&'static str> {
+        let filter = self.filter.clone_current()?;
+        LEVELS.iter().find(|(_, level)| filter == *level).map(|(name, _)| *name)
+    }
+
+    /// Sets it by its name: `error`, `warn`, `info` or `debug`.
+    ///
+    /// # Errors
+    /// What to write instead.
+    pub fn set(&self, name: &str) -> Result<(), &'static str> {
+        let known = LEVELS.iter().find(|(known, _)| *known == name);
+        let (_, level) = known.ok_or("write error, warn, info or debug")?;
+        let set = self.filter.reload(LevelFilter::from_level(*level));
+        set.map_err(|_| "logs are not kept by this process")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_level_changes_while_the_process_runs() {
+        let (subscriber, level) = logs(Level::INFO);
+        let _guard = tracing::subscriber::set_default(subscriber);
+        assert_eq!(level.name(), Some("info"));
+        assert!(!tracing::enabled!(Level::DEBUG));
+        for (name, debug) in [("debug", true), ("error", false), ("warn", false)] {
+            level.set(name).unwrap();
+            assert_eq!((level.name(), tracing::enabled!(Level::DEBUG)), (Some(name), debug));
+        }
+        assert!(level.set("everything").unwrap_err().contains("debug"));
+        assert_eq!(level.name(), Some("warn"));
+    }
 }

@@ -42,7 +42,7 @@ async fn sockets() {
         };
         let socket = UnixSocket { path: path.clone(), mode: 0o600 };
         let listen = Listen { tcp: None, unix: Some(socket) };
-        let bound = Server::bind(&listen, &Admin { address: None }).await;
+        let bound = Server::bind(&listen, &Admin { address: None, ..Admin::default() }).await;
         match (bound, error) {
             (Ok(_), None) => {
                 let mode = std::fs::metadata(&path).unwrap().permissions().mode();

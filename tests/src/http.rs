@@ -300,7 +300,7 @@ pub fn send(from: Option<Ipv4Addr>, to: SocketAddr, request: &Request) -> Outcom
 ///
 /// As [`send`].
 pub fn fetch(to: SocketAddr, target: &str) -> Outcome<Response> {
-    send(None, to, &Request::get(target))
+    send(None, to, &Request::get(target).header("host", to.to_string()))
 }
 
 /// The standard library cannot bind a socket before it connects it; tokio can.

@@ -85,9 +85,21 @@ fn test_steps(steps: &mut Steps) -> Outcome<()> {
         let mut test = cargo(["test", "--workspace", "--no-fail-fast"]);
         cargo::run(test.envs(settings(&fetched, Some(wasm), &artifacts)))
     })?;
+    if !has_chromium() {
+        let skipped =
+            "SKIPPED: the admin page was not tried in a browser (no chromium on the path)";
+        steps.remark(Some(skipped.to_owned()));
+    }
     let remark = steps.run("bench", || bench::compare(&fetched))?;
     steps.remark(remark);
     Ok(())
+}
+
+/// As the end-to-end tests look for it.
+fn has_chromium() -> bool {
+    let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+    std::env::var_os("GLACIS_CHROMIUM").is_some()
+        || names.iter().any(|name| find_on_path(name).is_some())
 }
 
 /// How the end-to-end tests, `up` and `ftw --envoy` learn where things are. What has not been built has

@@ -26,7 +26,7 @@ use envoy_types::pb::{
     google::protobuf::{Struct, Value, value::Kind},
 };
 use glacis_ext_proc::{
-    AuditWriter, Metrics, Processor,
+    AuditWriter, Document, Metrics, Processor,
     config::Config,
     reload::Reading,
     ruleset::{Host, Rulesets},
@@ -34,8 +34,9 @@ use glacis_ext_proc::{
 use glacis_rules::RecordingSource;
 use glacis_service::{
     Readiness, Server,
+    admin::AdminPort,
     config::{Admin, Listen, parse},
-    reload,
+    reload, telemetry,
 };
 use prometheus_client::registry::Registry;
 use tokio::sync::{mpsc, oneshot};
@@ -225,13 +226,13 @@ impl Service {
         let host = Host::new(&config);
         let rulesets = Rulesets::build(&config, &host, &RecordingSource::new(), NOW);
         let rulesets = rulesets.map_err(|errors| errors.to_string()).unwrap();
-        Self::serve(config, rulesets, |_, _| {}).await
+        Self::serve(config, rulesets, Document::default(), |_, _| {}).await
     }
 
     /// A service that reads the file `path`, and reads it anew soon after it has changed.
     pub async fn start_file(path: &Path) -> Self {
-        let Reading { config, rulesets, host, record } = Reading::first(path).unwrap();
-        Self::serve(config, rulesets, |processor, config| {
+        let Reading { config, rulesets, host, record, document } = Reading::first(path).unwrap();
+        Self::serve(config, rulesets, document, |processor, config| {
             let reloader = processor.reloader(path, config.clone(), host, record);
             reload::watch(reloader, Some(Duration::from_millis(50))).unwrap();
         })
@@ -241,28 +242,32 @@ impl Service {
     async fn serve(
         mut config: Config,
         rulesets: Rulesets,
+        document: Document,
         before: impl FnOnce(&Processor, &Config),
     ) -> Self {
         config.audit.stdout = false;
         let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let (listen, admin) = (Listen { tcp: any, unix: None }, Admin { address: any });
+        let (listen, admin) =
+            (Listen { tcp: any, unix: None }, Admin { address: any, ..Admin::default() });
         let server = Server::bind(&listen, &admin).await.unwrap();
         let mut registry = Registry::default();
-        let metrics = Metrics::register(&mut registry);
+        let metrics = Metrics::register(&mut registry, &config.metrics);
         let audit = AuditWriter::start(false, config.audit.file.as_deref()).unwrap();
         let processor = Processor::new(&config, rulesets, metrics, audit).unwrap();
         let readiness = Readiness::new();
         processor.look_after(&config, &readiness);
         before(&processor, &config);
+        let log_level = telemetry::init(tracing::Level::ERROR);
+        let handler = Arc::new(processor.admin(document, &readiness));
+        let port = AdminPort { registry: Arc::new(registry), log_level, handler };
         let routes = processor.routes();
         let (end, ended) = oneshot::channel::<()>();
         let (address, admin) = (server.tcp_address().unwrap(), server.admin_address().unwrap());
         let drain = config.drain();
         let served = tokio::spawn(async move {
             let ended = async { drop(ended.await) };
-            let registry = Arc::new(registry);
             let name = Processor::NAME;
-            server.serve(routes, name, registry, &readiness, drain, ended).await.unwrap();
+            server.serve(routes, name, port, &readiness, drain, ended).await.unwrap();
         });
         Self { address, admin, end: Some(end), served }
     }
@@ -445,9 +450,14 @@ fn reply_words(reply: &ImmediateResponse) -> String {
 }
 
 /// Status and body of an HTTP answer.
-fn http(address: SocketAddr, path: &str) -> (u16, String) {
+fn http(address: SocketAddr, method: &str, path: &str, body: Option<&str>) -> (u16, String) {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
+    let body = body.map(|body| {
+        format!("content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    });
+    let body = body.unwrap_or_else(|| "\r\n".to_owned());
+    write!(stream, "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{body}")
+        .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -455,7 +465,19 @@ fn http(address: SocketAddr, path: &str) -> (u16, String) {
 }
 
 pub async fn get(address: SocketAddr, path: &'static str) -> (u16, String) {
-    tokio::task::spawn_blocking(move || http(address, path)).await.unwrap()
+    ask(address, "GET", path, None).await
+}
+
+/// Asks the admin port; a body is JSON.
+pub async fn ask(
+    address: SocketAddr,
+    method: &'static str,
+    path: &str,
+    body: Option<&str>,
+) -> (u16, String) {
+    let (path, body) = (path.to_owned(), body.map(str::to_owned));
+    let asked = move || http(address, method, &path, body.as_deref());
+    tokio::task::spawn_blocking(asked).await.unwrap()
 }
 
 /// Waits until metrics have the line.

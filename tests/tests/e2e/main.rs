@@ -11,6 +11,7 @@
     reason = "tests fail loudly"
 )]
 
+mod admin;
 mod attacks;
 mod bypasses;
 mod configs;

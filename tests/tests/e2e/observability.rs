@@ -32,8 +32,8 @@ fn metrics_count_each_verdict() {
     assert!(metric(r#"glacis_rule_matches_total{rule_id="941100"}"#) >= 3.0);
 }
 
-const DENY: &str = r#"glacis_requests_total{verdict="deny"}"#;
-const ALLOW: &str = r#"glacis_requests_total{verdict="allow"}"#;
+const DENY: &str = r#"glacis_requests_total{profile="default",verdict="deny"}"#;
+const ALLOW: &str = r#"glacis_requests_total{profile="default",verdict="allow"}"#;
 
 /// The record of the audit log about the request of this client, as text and parsed.
 fn audit_record(from: Ipv4Addr) -> (String, Value) {

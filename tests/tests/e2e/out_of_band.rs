@@ -64,8 +64,8 @@ fn watched_routes() {
     let line = &access_log(stack, &[from])[0];
     assert_eq!(line["glacis"]["verdict"], "observed", "{line}");
     assert_eq!(line["glacis"]["inspected"], "later", "{line}");
-    counted(ext_proc, r#"glacis_requests_total{verdict="deny"}"#, 1.0);
-    counted(ext_proc, r#"glacis_requests_total{verdict="observed"}"#, 5.0);
+    counted(ext_proc, r#"glacis_requests_total{profile="default",verdict="deny"}"#, 1.0);
+    counted(ext_proc, r#"glacis_requests_total{profile="default",verdict="observed"}"#, 5.0);
     counted(ext_proc, r#"glacis_rule_matches_total{rule_id="941100"}"#, 6.0);
     let observed = |record: &&Value| record["action"] == "observed";
     eventually("a record of each", Duration::from_secs(5), || {
@@ -86,7 +86,7 @@ fn observability_mode_out_of_band() {
     for path in ["/open/echo", "/open/echo"] {
         assert_eq!(own.0.send(client(), &attack(path)).unwrap().status, 200);
     }
-    counted(ext_proc, r#"glacis_requests_total{verdict="observed"}"#, 2.0);
+    counted(ext_proc, r#"glacis_requests_total{profile="default",verdict="observed"}"#, 2.0);
     counted(ext_proc, r#"glacis_rule_matches_total{rule_id="941100"}"#, 2.0);
     for kind in ["observability_mode", "streamed_body"] {
         counted(ext_proc, &format!(r#"glacis_alarms_total{{kind="{kind}"}}"#), 0.0);
@@ -117,9 +117,9 @@ fn patches_in_band_and_crs_out_of_band() {
     }
     // CRS would refuse this, and its record says which rules found it; the request goes on at once.
     assert_eq!(own.0.send(client(), &attack("/echo")).unwrap().status, 200);
-    counted(&ext_proc, r#"glacis_requests_total{verdict="allow"}"#, 2.0);
-    counted(&ext_proc, r#"glacis_requests_total{verdict="deny"}"#, 2.0);
-    counted(&ext_proc, r#"glacis_requests_total{verdict="observed"}"#, 4.0);
+    counted(&ext_proc, r#"glacis_requests_total{profile="default",verdict="allow"}"#, 2.0);
+    counted(&ext_proc, r#"glacis_requests_total{profile="default",verdict="deny"}"#, 2.0);
+    counted(&ext_proc, r#"glacis_requests_total{profile="default",verdict="observed"}"#, 4.0);
     counted(&ext_proc, r#"glacis_rule_matches_total{rule_id="941100"}"#, 1.0);
     counted(&ext_proc, r#"glacis_rule_matches_total{rule_id="944150"}"#, 1.0);
     counted(&ext_proc, r#"glacis_rule_matches_total{rule_id="10001"}"#, 1.0);

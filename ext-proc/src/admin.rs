@@ -1,0 +1,409 @@
+//! What the admin port tells of rules and requests, besides what every service tells: JSON for tools, and a
+//! page for people, which shows the same.
+
+use std::{
+    sync::{Arc, PoisonError},
+    time::{Duration, Instant},
+};
+
+use glacis_engine::{LoadedRule, Transaction};
+use glacis_explain::{Explanation, Occasion, explain, read};
+use glacis_inspector::{Mode, Redaction, SECRET_NAMES};
+use glacis_service::{
+    Readiness,
+    admin::{AdminAnswer, AdminHandler, AdminRequest, Handled, json, text, typed},
+};
+use http::{Method, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    document::{Document, mask},
+    profile::Profile,
+    recent::Refused,
+    recipe::Timed,
+    session::{Shared, now},
+};
+
+/// How long a search for an exclusion may take: it builds rules again and again.
+const SEARCH_TIME: Duration = Duration::from_secs(20);
+
+/// Rules in one answer, and where no number is given.
+const RULES_MAX: usize = 1_000;
+const RULES: usize = 100;
+
+/// Answers on the admin port.
+#[derive(Debug)]
+pub struct Admin {
+    shared: Arc<Shared>,
+    readiness: Readiness,
+}
+
+impl Admin {
+    pub(crate) fn new(shared: Arc<Shared>, document: Document, readiness: Readiness) -> Self {
+        shared.reloads.lock().unwrap_or_else(PoisonError::into_inner).document = document;
+        Self { shared, readiness }
+    }
+}
+
+impl AdminHandler for Admin {
+    fn handle(&self, request: &AdminRequest) -> Option<Handled> {
+        let method = if request.path == "/explain" { Method::POST } else { Method::GET };
+        let answer = match request.path.as_str() {
+            "/" | "/page.css" | "/page.js" | "/icon.svg" | "/status" | "/config" | "/rules"
+            | "/recent" | "/explain"
+                if request.method != method =>
+            {
+                Err(refused(StatusCode::METHOD_NOT_ALLOWED, &format!("{method} only")))
+            }
+            "/" => Ok(asset("text/html; charset=utf-8", include_str!("page/page.html"))),
+            "/page.css" => Ok(asset("text/css; charset=utf-8", include_str!("page/page.css"))),
+            "/page.js" => Ok(asset("text/javascript; charset=utf-8", include_str!("page/page.js"))),
+            "/icon.svg" => Ok(asset("image/svg+xml", include_str!("page/icon.svg"))),
+            "/status" => Ok(self.status()),
+            "/config" => self.config(request),
+            "/rules" => self.rules(request),
+            "/recent" => self.recent(request),
+            "/explain" => match self.explain(request) {
+                Ok(work) => return Some(Handled::Long(work)),
+                Err(answer) => Err(answer),
+            },
+            path => self.one_recent(path.strip_prefix("/recent/")?),
+        };
+        Some(Handled::Now(answer.unwrap_or_else(AdminAnswer::from)))
+    }
+
+    fn paths(&self) -> &'static str {
+        "/, /status, /config, /rules, /recent, /explain"
+    }
+}
+
+fn asset(content_type: &'static str, body: &'static str) -> AdminAnswer {
+    typed(StatusCode::OK, content_type, body)
+}
+
+/// Why something is not told.
+#[derive(Debug)]
+struct Refusal(StatusCode, String);
+
+impl From<Refusal> for AdminAnswer {
+    fn from(Refusal(status, why): Refusal) -> Self {
+        text(status, format!("{why}\n"))
+    }
+}
+
+fn refused(status: StatusCode, why: &str) -> Refusal {
+    Refusal(status, why.to_owned())
+}
+
+fn good(value: &impl Serialize) -> AdminAnswer {
+    match serde_json::to_string(value) {
+        Ok(text) => json(StatusCode::OK, text),
+        // Plain data can be written.
+        Err(_) => {
+            refused(StatusCode::INTERNAL_SERVER_ERROR, "a bug: this cannot be written").into()
+        }
+    }
+}
+
+/// One value of a query; an empty one is none.
+fn parameter(request: &AdminRequest, name: &str) -> Option<String> {
+    let mut pairs = form_urlencoded::parse(request.query.as_bytes());
+    let value = pairs.find_map(|(key, value)| (key == name).then_some(value))?;
+    (!value.is_empty()).then(|| value.into_owned())
+}
+
+fn number<N: core::str::FromStr>(request: &AdminRequest, name: &str) -> Result<Option<N>, Refusal> {
+    let why = || refused(StatusCode::BAD_REQUEST, &format!("{name}: write a number"));
+    parameter(request, name).map(|text| text.parse().map_err(|_| why())).transpose()
+}
+
+#[derive(Serialize)]
+struct Status<'a> {
+    version: &'static str,
+    ready: bool,
+    /// Why not, by cause.
+    causes: std::collections::BTreeMap<&'static str, String>,
+    profiles: Vec<ProfileStatus<'a>>,
+    /// The last attempt to put another configuration to use.
+    last_reload: Option<crate::reload::LastReload>,
+    /// Keys whose new value waits for a restart.
+    restart_needed: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct ProfileStatus<'a> {
+    name: &'a str,
+    ruleset: &'a str,
+    rules: usize,
+    mode: &'static str,
+    warnings: usize,
+    exclusions_expired: usize,
+}
+
+impl Admin {
+    fn status(&self) -> AdminAnswer {
+        let rulesets = self.shared.rulesets();
+        let expired = |name: &str| {
+            let expired = rulesets.exclusions().iter().filter(|loaded| loaded.expired);
+            expired.filter(|loaded| loaded.profile == name).count()
+        };
+        let profiles = rulesets.loaded().map(|loaded| ProfileStatus {
+            name: loaded.profile,
+            ruleset: loaded.program.hash(),
+            rules: loaded.program.rule_count(),
+            mode: Mode::from(loaded.rule_engine).name(),
+            warnings: loaded.program.warnings().len(),
+            exclusions_expired: expired(loaded.profile),
+        });
+        let causes = self.readiness.causes();
+        let reloads = self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner);
+        good(&Status {
+            version: env!("CARGO_PKG_VERSION"),
+            ready: causes.is_empty(),
+            causes,
+            profiles: profiles.collect(),
+            last_reload: reloads.last.clone(),
+            restart_needed: reloads.restart_needed.clone(),
+        })
+    }
+
+    /// The configuration in effect, without secrets.
+    fn config(&self, request: &AdminRequest) -> Result<AdminAnswer, Refusal> {
+        let profile = parameter(request, "profile");
+        let document =
+            self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner).document.clone();
+        let shown = document.effective(profile.as_deref());
+        let mut shown = shown.ok_or_else(unknown_profile)?;
+        mask(&mut shown, &Redaction::new(true, SECRET_NAMES));
+        Ok(good(&shown))
+    }
+
+    /// The profile that a request is about.
+    fn profile(&self, name: Option<&str>) -> Result<Arc<Profile>, Refusal> {
+        let rulesets = self.shared.rulesets();
+        let found = match name {
+            Some(name) => rulesets.profiles.get(name).ok_or_else(unknown_profile)?,
+            None => rulesets.profiles.default_profile(),
+        };
+        Ok(Arc::clone(found))
+    }
+}
+
+fn unknown_profile() -> Refusal {
+    refused(StatusCode::NOT_FOUND, "there is no such profile")
+}
+
+#[derive(Serialize)]
+struct RulesAnswer<'a> {
+    profile: &'a str,
+    ruleset: &'a str,
+    /// How many there are that were asked for.
+    total: usize,
+    offset: usize,
+    rules: Vec<RuleAnswer<'a>>,
+}
+
+#[derive(Serialize)]
+struct RuleAnswer<'a> {
+    id: u32,
+    phase: u8,
+    file: &'a str,
+    line: u32,
+    msg: &'a str,
+    /// The paranoia level, where its tags name one.
+    paranoia: Option<u8>,
+    tags: &'a [Box<str>],
+    links: u32,
+    /// Requests in which it has matched since it was loaded; none for rules that do not log.
+    hits: Option<u64>,
+}
+
+/// Which rules are asked for.
+struct Filter {
+    id: Option<u32>,
+    phase: Option<u8>,
+    tag: Option<String>,
+    words: Option<String>,
+    matched: bool,
+}
+
+impl Filter {
+    fn has(&self, rule: &LoadedRule<'_>, hits: Option<u64>) -> bool {
+        self.id.is_none_or(|id| id == rule.id.0)
+            && self.phase.is_none_or(|phase| phase == rule.phase.number())
+            && self.tag.as_ref().is_none_or(|tag| rule.tags.iter().any(|known| **known == **tag))
+            && self.words.as_ref().is_none_or(|words| {
+                let contains = |text: &str| text.to_lowercase().contains(words.as_str());
+                contains(rule.msg) || contains(rule.file)
+            })
+            && (!self.matched || hits.is_some_and(|hits| hits > 0))
+    }
+}
+
+/// The paranoia level in CRS's tag for it.
+fn paranoia(tags: &[Box<str>]) -> Option<u8> {
+    tags.iter().find_map(|tag| tag.strip_prefix("paranoia-level/")?.parse().ok())
+}
+
+impl Admin {
+    fn rules(&self, request: &AdminRequest) -> Result<AdminAnswer, Refusal> {
+        let profile = self.profile(parameter(request, "profile").as_deref())?;
+        let filter = Filter {
+            id: number(request, "id")?,
+            phase: number(request, "phase")?,
+            tag: parameter(request, "tag"),
+            words: parameter(request, "text").map(|words| words.to_lowercase()),
+            matched: parameter(request, "matched").is_some_and(|value| value == "true"),
+        };
+        let offset = number(request, "offset")?.unwrap_or(0);
+        let limit: usize = number(request, "limit")?.unwrap_or(RULES).min(RULES_MAX);
+        let rules = profile.program.rules().map(|rule| (profile.counts.of(rule.id), rule));
+        let mut rules: Vec<_> = rules.filter(|(hits, rule)| filter.has(rule, *hits)).collect();
+        if parameter(request, "sort").is_some_and(|sort| sort == "hits") {
+            rules.sort_by_key(|(hits, rule)| (core::cmp::Reverse(*hits), rule.id));
+        }
+        let page = rules.iter().skip(offset).take(limit).map(|(hits, rule)| RuleAnswer {
+            id: rule.id.0,
+            phase: rule.phase.number(),
+            file: rule.file,
+            line: rule.line,
+            msg: rule.msg,
+            paranoia: paranoia(rule.tags),
+            tags: rule.tags,
+            links: rule.links,
+            hits: *hits,
+        });
+        Ok(good(&RulesAnswer {
+            profile: &profile.settings.profile,
+            ruleset: profile.program.hash(),
+            total: rules.len(),
+            offset,
+            rules: page.collect(),
+        }))
+    }
+}
+
+#[derive(Serialize)]
+struct RecentAnswer {
+    /// The number of the last one, to ask for those behind it.
+    last: u64,
+    requests: Vec<Summary>,
+}
+
+/// The fields of a record that stand in a list.
+#[derive(Deserialize, Serialize)]
+struct Summary {
+    #[serde(default)]
+    number: u64,
+    time: String,
+    request_id: String,
+    client: String,
+    method: String,
+    uri: String,
+    host: String,
+    action: String,
+    #[serde(default)]
+    status: u16,
+    #[serde(default)]
+    rule: Option<u32>,
+    score_inbound: i64,
+    score_outbound: i64,
+    profile: String,
+}
+
+impl Admin {
+    fn recent(&self, request: &AdminRequest) -> Result<AdminAnswer, Refusal> {
+        let after = number(request, "after")?.unwrap_or(0);
+        let found = self.shared.recent.after(after);
+        let last = found.last().map_or(after, |refused| refused.number);
+        let summary = |Refused { number, record }: &Refused| {
+            let summary: Summary = serde_json::from_str(record).ok()?;
+            Some(Summary { number: *number, ..summary })
+        };
+        Ok(good(&RecentAnswer { last, requests: found.iter().filter_map(summary).collect() }))
+    }
+
+    fn one_recent(&self, number: &str) -> Result<AdminAnswer, Refusal> {
+        let found = number.parse().ok().and_then(|number| self.shared.recent.get(number));
+        let record = found.ok_or_else(|| {
+            refused(StatusCode::NOT_FOUND, "there is none of this number, or no more")
+        })?;
+        Ok(json(StatusCode::OK, record.to_string()))
+    }
+
+    /// What becomes of a request, or of that of an audit record, and why.
+    fn explain(
+        &self,
+        request: &AdminRequest,
+    ) -> Result<Box<dyn FnOnce() -> AdminAnswer + Send>, Refusal> {
+        #[derive(Deserialize)]
+        struct Named {
+            profile: Option<String>,
+        }
+        let body: Value = serde_json::from_slice(&request.body).map_err(|error| {
+            let why = format!("a request as for `glacis eval`, or an audit record: {error}");
+            refused(StatusCode::BAD_REQUEST, &why)
+        })?;
+        let of_record = Named::deserialize(body).ok().and_then(|named| named.profile);
+        let named = parameter(request, "profile").or(of_record);
+        let profile = self.profile(named.as_deref())?;
+        let stale = self.shared.rulesets().have_changed_on_disk();
+        let all = parameter(request, "all").is_some_and(|value| value == "true");
+        let (bytes, wants_text) = (request.body.clone(), request.wants_text);
+        Ok(Box::new(move || {
+            let told = tell(&profile, &bytes, stale, all);
+            told.map_or_else(AdminAnswer::from, |told| answer(&profile, &told, wants_text))
+        }))
+    }
+}
+
+#[derive(Serialize)]
+struct ExplainAnswer<'a> {
+    profile: &'a str,
+    ruleset: &'a str,
+    /// As `glacis explain` prints it.
+    text: String,
+    explanation: Box<RawValue>,
+}
+
+fn answer(profile: &Profile, told: &Explanation, wants_text: bool) -> AdminAnswer {
+    if wants_text {
+        return text(StatusCode::OK, told.text());
+    }
+    let Ok(explanation) = serde_json::value::to_raw_value(told) else {
+        return refused(StatusCode::INTERNAL_SERVER_ERROR, "a bug: this cannot be written").into();
+    };
+    let (profile, ruleset) = (profile.settings.profile.as_str(), profile.program.hash());
+    good(&ExplainAnswer { profile, ruleset, text: told.text(), explanation })
+}
+
+/// What is said of a request, as long as the time lasts.
+fn tell(profile: &Profile, line: &[u8], stale: bool, all: bool) -> Result<Explanation, Refusal> {
+    let read = || read(line).map_err(|error| refused(StatusCode::BAD_REQUEST, &error.message));
+    let rule_engine = profile.settings.rule_engine;
+    let occasion = Occasion { rule_engine, ..Occasion::at(now()) };
+    let mut transaction = Transaction::new(Arc::clone(&profile.program)).with_trace();
+    let mut timed = Timed { recipe: &profile.recipe, until: Instant::now() + SEARCH_TIME };
+    let (request, record) = read()?;
+    let rules = (!stale).then_some(&mut timed);
+    let told = explain(rules, &mut transaction, request, record, &occasion, all);
+    if let Ok(mut told) = told {
+        if stale && told.is_refused() {
+            told.note(
+                "no exclusion was looked for: files of the rules are not as they were when these were loaded",
+            );
+        }
+        return Ok(told);
+    }
+    let (request, record) = read()?;
+    let told = explain::<Timed<'_>>(None, &mut transaction, request, record, &occasion, all);
+    let mut told = told.map_err(|_| {
+        refused(StatusCode::INTERNAL_SERVER_ERROR, "a bug: nothing was to be built")
+    })?;
+    let seconds = SEARCH_TIME.as_secs();
+    told.note(&format!(
+        "the search for an exclusion took longer than {seconds} s and was given up: try `glacis explain`"
+    ));
+    Ok(told)
+}

@@ -1,0 +1,150 @@
+//! `docs/reference/metrics.md`, made from the table.
+
+use glacis_service::{
+    metrics::{Described, TABLE_HEAD},
+    process,
+};
+
+use super::{
+    ErrorKind, MESSAGES, PHASES, VERDICTS,
+    coraza::{CATEGORIES, Outcome, Severity},
+    rule_hits::PLACES,
+    table,
+};
+use crate::alarm::Alarm;
+use glacis_inspector::Uninspected;
+
+const HEAD: &str = "\
+# Metrics
+
+What `/metrics` on the admin port tells, as OpenMetrics text.
+This file is made from the table that the families are registered from (`ext-proc/src/metrics/table.rs`), and a \
+test compares it with a scrape; `UPDATE_EXPECT=1 cargo test -p glacis-ext-proc --test metrics` renews it.
+
+A counter is asked for with `_total`; a histogram has `_bucket`, `_sum` and `_count`.
+Counters whose labels are known beforehand are there from the start, at 0. A family without a single sample is \
+left out of a scrape.
+
+## Ours
+
+";
+
+const LABELS: &str = "
+## Labels
+
+No label has a value that a client chooses. What they can be, and how many of them there are:
+
+| label | values |
+|---|---|
+";
+
+const PLACES_TEXT: &str = "
+A rule gets one of the PLACES places when it first matches, while there are free ones.
+When there are none, it takes the place of the rule with the fewest matches of those that have one, as soon as it \
+has matched at least twice as often.
+Its counter then begins at 0, or goes on where it was: what was counted as `other` stays there, so that every \
+counter only rises.
+The sum over all `rule_id` is the number of matches, whoever has a place.
+Rules that are no longer loaded leave their places.
+How often each rule of a profile has matched since it was loaded, all rules, is told by `/rules`.
+
+Scores are counted in buckets up to 0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50 and above; times in buckets from 50 µs to 1 s.
+
+## The contract of coraza-kubernetes-operator
+
+Dashboards and alerts that were made for its drivers find these families (`docs/driver-metrics-contract.md` of that \
+project). One process is one engine: all its profiles together. `engine` and `namespace` are what `metrics` in the \
+configuration says, `driver_type` is `ext_proc`.
+
+";
+
+const CONTRACT: &str = "
+What does not fit:
+
+- `driver_type` knows `wasm` and `dynamic_module`; this driver is neither.
+- `coraza_waf_rule_overrides` is not there: a compiled ruleset no longer knows what `SecRuleRemoveById` and its like \
+took away. Typed exclusions are counted in `glacis_exclusions`, and what is loaded is told by `/rules`.
+- The buckets of `coraza_waf_request_anomaly_score` are finer up to 10 and end at 50, since thresholds are small \
+numbers: those of the contract up to 30, and 50, are among them; 40, 75 and 100 are not.
+- `outcome` is `detect` where rules may not block and one that logs has matched, and `error` where an exchange ended \
+without a verdict.
+- `severity` of rules without one is `INFO`; EMERGENCY and ALERT count as `CRITICAL`, DEBUG as `INFO`.
+- A refused request counts in `coraza_waf_blocked_requests_total` once for each category that a matched rule's tags \
+name, with the highest severity in it; with none of them, or when a limit refused, as `other`.
+- `coraza_waf_plugin_rule_count` is that of the default profile.
+
+## The process
+
+";
+
+/// The whole document.
+#[must_use]
+pub fn metrics_reference() -> String {
+    let rows = |families: &[Described]| families.iter().map(Described::row).collect::<String>();
+    let places = PLACES_TEXT.replace("PLACES", &PLACES.to_string());
+    [
+        HEAD,
+        TABLE_HEAD,
+        &rows(&table::OURS),
+        LABELS,
+        &labels(),
+        &places,
+        TABLE_HEAD,
+        &rows(&table::CORAZA),
+        CONTRACT,
+        TABLE_HEAD,
+        &rows(&process::FAMILIES),
+    ]
+    .concat()
+}
+
+/// The rows of the table of labels.
+fn labels() -> String {
+    let listed = |names: &[&str]| {
+        let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        quoted.join(", ")
+    };
+    let names = |names: Vec<&'static str>| listed(&names);
+    let rows = [
+        ("profile, shadow", "the names of the profiles: at most 256".to_owned()),
+        ("verdict", names([&VERDICTS[..], &["pending"]].concat())),
+        ("phase", listed(&PHASES)),
+        ("direction", listed(&["inbound", "outbound"])),
+        ("message", listed(&MESSAGES)),
+        ("rule_id", format!("ids of at most {PLACES} rules, and `other`")),
+        (
+            "reason",
+            format!(
+                "{}; out of band: `queue`, `room`",
+                names(Uninspected::ALL.map(Uninspected::name).to_vec())
+            ),
+        ),
+        ("only", listed(&["current", "shadow"])),
+        ("limit", "the limits of the engine, as in audit records (`limits_hit`)".to_owned()),
+        (
+            "kind",
+            format!(
+                "of errors: {}; of alarms: {}",
+                names(ErrorKind::ALL.map(ErrorKind::name).to_vec()),
+                names(Alarm::ALL.map(Alarm::name).to_vec())
+            ),
+        ),
+        ("status", listed(&["success", "failure"])),
+        (
+            "result",
+            format!(
+                "of reloads: {}; of shadows: {}; of the canary through Envoy: {}",
+                listed(&["success", "failure"]),
+                listed(&["agreed", "would_block", "would_pass", "incomplete"]),
+                listed(&["refused", "passed", "unknown"])
+            ),
+        ),
+        ("state", listed(&["valid", "expired"])),
+        ("hash, rules, version", "one for each profile, or one".to_owned()),
+        ("engine, namespace, driver_type", "one each".to_owned()),
+        ("outcome", names(Outcome::ALL.map(Outcome::name).to_vec())),
+        ("severity", names(Severity::ALL.map(Severity::name).to_vec())),
+        ("category", names(CATEGORIES.map(|(_, category)| category).to_vec())),
+    ];
+    rows.map(|(label, values)| format!("| {label} | {values} |\n")).concat()
+}

@@ -1,0 +1,250 @@
+//! Every family of metrics, once: registration and `docs/reference/metrics.md` are made from here.
+
+use glacis_service::metrics::Described;
+
+pub(crate) const REQUESTS: Described = Described::counter(
+    "glacis_requests",
+    "requests",
+    &["profile", "verdict"],
+    "Requests by verdict; none: ended before there was one",
+);
+pub(crate) const SECONDS: Described = Described::histogram(
+    "glacis_inspection_seconds",
+    "seconds",
+    &["profile", "phase"],
+    "Time spent on one message, by the part of the exchange it carried; waiting is not in it",
+);
+pub(crate) const SCORES: Described = Described::histogram(
+    "glacis_anomaly_score",
+    "points",
+    &["profile", "direction"],
+    "Anomaly score of requests at their end, of the request (inbound) and of its response (outbound)",
+);
+pub(crate) const RULE_MATCHES: Described = Described::counter(
+    "glacis_rule_matches",
+    "requests",
+    &["rule_id"],
+    "Requests in which a rule that logs has matched; 200 rules by id, the rest as other",
+);
+pub(crate) const RECEIPTS: Described = Described::counter(
+    "glacis_receipts",
+    "answers",
+    &["verdict"],
+    "Answers to Envoy that carry a receipt, by its verdict; pending while a body is awaited",
+);
+pub(crate) const UNINSPECTED: Described = Described::counter(
+    "glacis_uninspected",
+    "requests",
+    &["reason"],
+    "Requests of which something passed without inspection, by reason",
+);
+pub(crate) const TRUNCATED: Described = Described::counter(
+    "glacis_truncated_bodies",
+    "bodies",
+    &["message"],
+    "Bodies of which only the beginning could be inspected, or nothing for their size, whatever became of \
+     the request",
+);
+pub(crate) const LIMITS: Described = Described::counter(
+    "glacis_limits_hit",
+    "requests",
+    &["limit"],
+    "Requests that reached a limit of the engine, by the limit's name in audit records",
+);
+pub(crate) const ALARMS: Described = Described::counter(
+    "glacis_alarms",
+    "requests",
+    &["kind"],
+    "Requests by which a setting of Envoy's was seen that leaves something uninspected, by kind",
+);
+pub(crate) const ERRORS: Described = Described::counter(
+    "glacis_errors",
+    "errors",
+    &["kind"],
+    "What went wrong, by kind; deadline: a message took longer than deadline_ms",
+);
+pub(crate) const UNKNOWN_PROFILES: Described = Described::counter(
+    "glacis_unknown_profiles",
+    "requests",
+    &[],
+    "Requests that named a profile which is not there",
+);
+pub(crate) const STREAMS: Described =
+    Described::gauge("glacis_streams_open", "exchanges", &[], "Exchanges under inspection");
+pub(crate) const WAITING: Described = Described::gauge(
+    "glacis_evaluations_waiting",
+    "evaluations",
+    &[],
+    "Evaluations that wait for a thread for long work",
+);
+pub(crate) const WAIT: Described = Described::histogram(
+    "glacis_evaluation_wait_seconds",
+    "seconds",
+    &[],
+    "How long evaluations have waited for a thread for long work",
+);
+pub(crate) const BODY_BYTES: Described = Described::gauge(
+    "glacis_body_bytes_held",
+    "bytes",
+    &[],
+    "Bytes set aside for bodies under inspection",
+);
+pub(crate) const LAG: Described = Described::gauge(
+    "glacis_lag_seconds",
+    "seconds",
+    &[],
+    "How late a task ran that was due, at the last look: what each message waits for a thread",
+);
+pub(crate) const RULESETS: Described = Described::gauge(
+    "glacis_ruleset_info",
+    "1",
+    &["hash", "rules", "profile"],
+    "The ruleset in use, by profile; always 1",
+);
+pub(crate) const RULES: Described =
+    Described::gauge("glacis_rules", "rules", &["profile"], "Rules that are loaded");
+pub(crate) const LOADED_AT: Described = Described::gauge(
+    "glacis_rulesets_loaded_timestamp_seconds",
+    "seconds",
+    &[],
+    "When the rulesets in use were loaded, since 1970; their age is time() less this",
+);
+pub(crate) const RELOADS: Described = Described::counter(
+    "glacis_reloads",
+    "reloads",
+    &["result"],
+    "Configurations that were read while the service ran: success, or failure (not put to use)",
+);
+pub(crate) const EXCLUSIONS: Described = Described::gauge(
+    "glacis_exclusions",
+    "exclusions",
+    &["profile", "state"],
+    "Typed exclusions by profile and state: valid, or expired",
+);
+pub(crate) const CANARY: Described = Described::gauge(
+    "glacis_canary_refused",
+    "0 or 1",
+    &["profile"],
+    "Whether the profile refuses its canary: 1, or 0 if a known attack passes",
+);
+pub(crate) const BUILD: Described =
+    Described::gauge("glacis_build_info", "1", &["version"], "The version that runs; always 1");
+
+pub(crate) const CANARY_ENVOY: Described = Described::counter(
+    "glacis_canary_envoy",
+    "requests",
+    &["result"],
+    "Known attacks sent through Envoy: refused; passed; unknown, as nobody or somebody else answered",
+);
+pub(crate) const OUT_OF_BAND_WAITING: Described = Described::gauge(
+    "glacis_out_of_band_waiting",
+    "exchanges",
+    &[],
+    "Exchanges that wait to be evaluated out of band, or in a shadow",
+);
+pub(crate) const OUT_OF_BAND_BYTES: Described = Described::gauge(
+    "glacis_out_of_band_bytes_held",
+    "bytes",
+    &[],
+    "Bytes of recordings for evaluation out of band, or in a shadow",
+);
+pub(crate) const OUT_OF_BAND_DROPPED: Described = Described::counter(
+    "glacis_out_of_band_dropped",
+    "exchanges",
+    &["reason"],
+    "Exchanges that were not evaluated out of band, or in a shadow: the queue was full, or no room",
+);
+pub(crate) const SHADOW_REQUESTS: Described = Described::counter(
+    "glacis_shadow_requests",
+    "exchanges",
+    &["profile", "shadow", "result"],
+    "Exchanges evaluated by a profile's rules and by its shadow's: agreed, would_block, would_pass, \
+     incomplete",
+);
+pub(crate) const SHADOW_RULES: Described = Described::counter(
+    "glacis_shadow_rule_differences",
+    "exchanges",
+    &["profile", "only", "rule_id"],
+    "Exchanges in which a rule matched in one ruleset only: in that in use (current) or in the shadow",
+);
+pub(crate) const SHADOW_DROPPED: Described = Described::counter(
+    "glacis_shadow_dropped",
+    "exchanges",
+    &["profile"],
+    "Exchanges in the sample of a shadow that were left out, as the queue was full or there was no room",
+);
+
+pub(crate) const CORAZA_REQUESTS: Described = Described::counter(
+    "coraza_waf_requests",
+    "requests",
+    &["engine", "namespace", "driver_type", "outcome"],
+    "Requests by outcome",
+);
+pub(crate) const CORAZA_RULE_HITS: Described = Described::counter(
+    "coraza_waf_rule_hits",
+    "requests",
+    &["engine", "namespace", "driver_type", "rule_id", "severity", "outcome"],
+    "Requests in which a rule that logs has matched; the same 200 rules as in glacis_rule_matches_total",
+);
+pub(crate) const CORAZA_SCORE: Described = Described::histogram(
+    "coraza_waf_request_anomaly_score",
+    "points",
+    &["engine", "namespace", "driver_type"],
+    "Inbound anomaly score of requests at their end",
+);
+pub(crate) const CORAZA_BLOCKED: Described = Described::counter(
+    "coraza_waf_blocked_requests",
+    "requests",
+    &["engine", "namespace", "driver_type", "category", "severity"],
+    "Refused requests, once for each attack category of their matched rules",
+);
+pub(crate) const CORAZA_LOADS: Described = Described::counter(
+    "coraza_waf_plugin_loads",
+    "loads",
+    &["engine", "namespace", "driver_type", "status"],
+    "Attempts to load rules, that of the start included",
+);
+pub(crate) const CORAZA_RULES: Described = Described::gauge(
+    "coraza_waf_plugin_rule_count",
+    "rules",
+    &["engine", "namespace", "driver_type"],
+    "Rules of the default profile",
+);
+
+/// Ours, in the order of the documentation.
+pub(crate) const OURS: [Described; 30] = [
+    REQUESTS,
+    SECONDS,
+    SCORES,
+    RULE_MATCHES,
+    RECEIPTS,
+    UNINSPECTED,
+    TRUNCATED,
+    LIMITS,
+    ALARMS,
+    ERRORS,
+    UNKNOWN_PROFILES,
+    STREAMS,
+    WAITING,
+    WAIT,
+    BODY_BYTES,
+    LAG,
+    RULESETS,
+    RULES,
+    LOADED_AT,
+    RELOADS,
+    EXCLUSIONS,
+    CANARY,
+    CANARY_ENVOY,
+    OUT_OF_BAND_WAITING,
+    OUT_OF_BAND_BYTES,
+    OUT_OF_BAND_DROPPED,
+    SHADOW_REQUESTS,
+    SHADOW_RULES,
+    SHADOW_DROPPED,
+    BUILD,
+];
+
+/// Those of the contract of coraza-kubernetes-operator.
+pub(crate) const CORAZA: [Described; 6] =
+    [CORAZA_REQUESTS, CORAZA_RULE_HITS, CORAZA_SCORE, CORAZA_BLOCKED, CORAZA_LOADS, CORAZA_RULES];
