@@ -15,13 +15,14 @@ use glacis_service::{
 };
 use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 
 use crate::{
     document::{Document, mask},
     profile::Profile,
     recent::Refused,
     recipe::Timed,
+    ruleset::Rulesets,
     session::{Shared, now},
 };
 
@@ -64,10 +65,7 @@ impl AdminHandler for Admin {
             "/config" => self.config(request),
             "/rules" => self.rules(request),
             "/recent" => self.recent(request),
-            "/explain" => match self.explain(request) {
-                Ok(work) => return Some(Handled::Long(work)),
-                Err(answer) => Err(answer),
-            },
+            "/explain" => return Some(Handled::Long(self.explain(request))),
             path => self.one_recent(path.strip_prefix("/recent/")?),
         };
         Some(Handled::Now(answer.unwrap_or_else(AdminAnswer::from)))
@@ -178,16 +176,6 @@ impl Admin {
         mask(&mut shown, &Redaction::new(true, SECRET_NAMES));
         Ok(good(&shown))
     }
-
-    /// The profile that a request is about.
-    fn profile(&self, name: Option<&str>) -> Result<Arc<Profile>, Refusal> {
-        let rulesets = self.shared.rulesets();
-        let found = match name {
-            Some(name) => rulesets.profiles.get(name).ok_or_else(unknown_profile)?,
-            None => rulesets.profiles.default_profile(),
-        };
-        Ok(Arc::clone(found))
-    }
 }
 
 fn unknown_profile() -> Refusal {
@@ -248,7 +236,8 @@ fn paranoia(tags: &[Box<str>]) -> Option<u8> {
 
 impl Admin {
     fn rules(&self, request: &AdminRequest) -> Result<AdminAnswer, Refusal> {
-        let profile = self.profile(parameter(request, "profile").as_deref())?;
+        let name = parameter(request, "profile");
+        let profile = profile(&self.shared.rulesets(), name.as_deref())?;
         let filter = Filter {
             id: number(request, "id")?,
             phase: number(request, "phase")?,
@@ -333,29 +322,45 @@ impl Admin {
     }
 
     /// What becomes of a request, or of that of an audit record, and why.
-    fn explain(
-        &self,
-        request: &AdminRequest,
-    ) -> Result<Box<dyn FnOnce() -> AdminAnswer + Send>, Refusal> {
-        #[derive(Deserialize)]
-        struct Named {
-            profile: Option<String>,
-        }
-        let body: Value = serde_json::from_slice(&request.body).map_err(|error| {
-            let why = format!("a request as for `glacis eval`, or an audit record: {error}");
-            refused(StatusCode::BAD_REQUEST, &why)
-        })?;
-        let of_record = Named::deserialize(body).ok().and_then(|named| named.profile);
-        let named = parameter(request, "profile").or(of_record);
-        let profile = self.profile(named.as_deref())?;
-        let stale = self.shared.rulesets().have_changed_on_disk();
+    fn explain(&self, request: &AdminRequest) -> Box<dyn FnOnce() -> AdminAnswer + Send> {
+        let rulesets = self.shared.rulesets();
+        let named = parameter(request, "profile");
         let all = parameter(request, "all").is_some_and(|value| value == "true");
-        let (bytes, wants_text) = (request.body.clone(), request.wants_text);
-        Ok(Box::new(move || {
-            let told = tell(&profile, &bytes, stale, all);
-            told.map_or_else(AdminAnswer::from, |told| answer(&profile, &told, wants_text))
-        }))
+        let (line, wants_text) = (request.body.clone(), request.wants_text);
+        Box::new(move || {
+            let told = profile_of(&line, named, &rulesets).and_then(|profile| {
+                let stale = rulesets.have_changed_on_disk();
+                Ok(answer(&profile, &tell(&profile, &line, stale, all)?, wants_text))
+            });
+            told.unwrap_or_else(AdminAnswer::from)
+        })
     }
+}
+
+/// The profile that is named, or that of the audit record.
+fn profile_of(
+    line: &[u8],
+    named: Option<String>,
+    rulesets: &Rulesets,
+) -> Result<Arc<Profile>, Refusal> {
+    #[derive(Deserialize)]
+    struct Named {
+        profile: Option<String>,
+    }
+    let of_record = serde_json::from_slice::<Named>(line).map_err(|error| {
+        let why = format!("a request as for `glacis eval`, or an audit record: {error}");
+        refused(StatusCode::BAD_REQUEST, &why)
+    })?;
+    profile(rulesets, named.or(of_record.profile).as_deref())
+}
+
+/// The profile of this name, or the default one.
+fn profile(rulesets: &Rulesets, name: Option<&str>) -> Result<Arc<Profile>, Refusal> {
+    let found = match name {
+        Some(name) => rulesets.profiles.get(name).ok_or_else(unknown_profile)?,
+        None => rulesets.profiles.default_profile(),
+    };
+    Ok(Arc::clone(found))
 }
 
 #[derive(Serialize)]

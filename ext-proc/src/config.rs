@@ -727,6 +727,10 @@ mod tests {
             let found = parse::<Config>(text).unwrap().check();
             assert_eq!(found.unwrap_err().0, key, "{text}");
         }
+        for address in ["0.0.0.0:1, allow_remote: true", "127.0.0.2:1", "\"[::1]:1\"", "null"] {
+            let text = format!("directives: a\nadmin: {{address: {address}}}\n");
+            assert_eq!(parse::<Config>(&text).unwrap().check(), Ok(()), "{text}");
+        }
     }
     #[test]
     fn a_profile_is_the_top_of_the_file_with_changes() {

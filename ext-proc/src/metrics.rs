@@ -456,3 +456,47 @@ impl ProfileMetrics {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use glacis_engine::{Flags, Scores};
+    use glacis_inspector::Mode;
+
+    use super::*;
+
+    /// What is counted for each request is found without a search, and takes no memory.
+    #[test]
+    fn counting_allocates_nothing() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry, &MetricsConfig::default());
+        let profile = metrics.of_profile("default");
+        let receipt = Receipt {
+            verdict: "deny",
+            mode: Mode::Blocking,
+            phase: None,
+            inspected: "body",
+            uninspected: Some(Uninspected::BodyTruncated),
+            scores: Scores { inbound: 15, outbound: 0 },
+            rules: Vec::new(),
+            profile: "default",
+            ruleset: "hash",
+            request_id: "id",
+        };
+        let limits = Flags { request_body_truncated: true, ..Flags::default() };
+        let outcome = Outcome { receipt: receipt.clone(), audit: None, refused: None, limits };
+        let count = || {
+            profile.evaluated(Part::RequestHeaders, Duration::from_millis(1));
+            metrics.receipt(&receipt);
+            metrics.finished(Some(&profile), &outcome);
+            metrics.rule_hits.count(1, Severity::Critical, coraza::Outcome::Block);
+            metrics.error(ErrorKind::Deadline);
+        };
+        // The first time a rule matches, or a limit is hit, its counter is made.
+        count();
+        assert_eq!(allocation_counter::measure(count).count_total, 0);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let line = "glacis_requests_total{profile=\"default\",verdict=\"deny\"} 2";
+        assert!(text.lines().any(|found| found == line), "{text}");
+    }
+}

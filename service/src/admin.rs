@@ -34,20 +34,30 @@ use tokio::{
 
 use crate::{priority::give_way, readiness::Causes, telemetry::LogLevel};
 
-/// Connections served at once; more have to wait.
-const CONNECTIONS_MAX: usize = 64;
+/// What requests to the port may take.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// Connections served at once; more have to wait.
+    connections: usize,
+    /// How long a client may take to send the head of a request, and then its body.
+    head: Duration,
+    body: Duration,
+    /// Bytes of a request's body.
+    body_bytes: usize,
+    /// How long a connection is kept: then what is under way on it has `last` to finish. So nobody who does
+    /// not read what he asked for keeps one for ever.
+    connection: Duration,
+    last: Duration,
+}
 
-/// How long a client may take to send the head of a request, and then its body.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-const BODY_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Bytes of a request's body.
-const BODY_BYTES_MAX: usize = 1 << 20;
-
-/// How long a connection is kept: then what is under way on it has [`LAST_TIMEOUT`] to finish. So nobody who
-/// does not read what he asked for keeps one for ever.
-const CONNECTION_TIME: Duration = Duration::from_secs(60);
-const LAST_TIMEOUT: Duration = Duration::from_secs(40);
+const BOUNDS: Bounds = Bounds {
+    connections: 64,
+    head: Duration::from_secs(5),
+    body: Duration::from_secs(5),
+    body_bytes: 1 << 20,
+    connection: Duration::from_secs(60),
+    last: Duration::from_secs(40),
+};
 
 /// An answer.
 pub type AdminAnswer = Response<Bytes>;
@@ -115,6 +125,7 @@ pub(crate) struct Admin {
     hosts: Vec<String>,
     /// Whether something that takes long is under way.
     busy: Arc<AtomicBool>,
+    bounds: Bounds,
 }
 
 impl Admin {
@@ -123,13 +134,13 @@ impl Admin {
         causes: watch::Receiver<Causes>,
         hosts: Vec<String>,
     ) -> Arc<Self> {
-        Arc::new(Self { port, causes, hosts, busy: Arc::default() })
+        Arc::new(Self { port, causes, hosts, busy: Arc::default(), bounds: BOUNDS })
     }
 }
 
 /// Serves until the process ends.
 pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let room = Arc::new(Semaphore::new(admin.bounds.connections));
     while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -153,28 +164,29 @@ pub(crate) async fn connection<S>(stream: S, admin: Arc<Admin>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let bounds = admin.bounds;
     let answer = service_fn(move |request: Request<Incoming>| {
         let admin = Arc::clone(&admin);
         async move { Ok::<_, Infallible>(answer(request, &admin).await.map(Full::new)) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(bounds.head)
         .serve_connection(TokioIo::new(stream), answer);
     let mut served = core::pin::pin!(served);
     // A client that goes away is no event worth a log line.
-    if timeout(CONNECTION_TIME, &mut served).await.is_err() {
+    if timeout(bounds.connection, &mut served).await.is_err() {
         served.as_mut().graceful_shutdown();
-        let _ = timeout(LAST_TIMEOUT, served).await;
+        let _ = timeout(bounds.last, served).await;
     }
 }
 
-async fn answer(request: Request<Incoming>, admin: &Admin) -> AdminAnswer {
+async fn answer(request: Request<Incoming>, admin: &Arc<Admin>) -> AdminAnswer {
     let (head, body) = request.into_parts();
     let seen = guard::Seen { method: &head.method, path: head.uri.path(), headers: &head.headers };
     let mut answer = match guard::check(&seen, &admin.hosts) {
         Err((status, why)) => text(status, why.to_owned()),
-        Ok(()) => match read(body, &head.method).await {
+        Ok(()) => match read(body, &head.method, &admin.bounds).await {
             Err((status, why)) => text(status, why.to_owned()),
             Ok(body) => {
                 let accept = head.headers.get(header::ACCEPT);
@@ -187,7 +199,7 @@ async fn answer(request: Request<Incoming>, admin: &Admin) -> AdminAnswer {
                     wants_text: accept.starts_with("text/plain"),
                     body,
                 };
-                handled(&request, admin).await
+                handled(request, admin).await
             }
         },
     };
@@ -213,32 +225,44 @@ fn protect(answer: &mut AdminAnswer) {
     }
 }
 
-async fn read(body: Incoming, method: &Method) -> Result<Bytes, (StatusCode, &'static str)> {
+async fn read(
+    body: Incoming,
+    method: &Method,
+    bounds: &Bounds,
+) -> Result<Bytes, (StatusCode, &'static str)> {
     if *method == Method::GET || *method == Method::HEAD {
         return Ok(Bytes::new());
     }
-    match timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await {
+    match timeout(bounds.body, Limited::new(body, bounds.body_bytes).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(_)) => Err((StatusCode::PAYLOAD_TOO_LARGE, "at most 1 MiB\n")),
         Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body did not come\n")),
     }
 }
 
-async fn handled(request: &AdminRequest, admin: &Admin) -> AdminAnswer {
+/// Answers a request, away from the threads that serve Envoy: what there is to tell may be megabytes.
+async fn handled(request: AdminRequest, admin: &Arc<Admin>) -> AdminAnswer {
+    let shared = Arc::clone(admin);
+    match tokio::task::spawn_blocking(move || route(&request, &shared)).await {
+        Ok(Handled::Now(answer)) => answer,
+        Ok(Handled::Long(work)) => long(work, &admin.busy).await,
+        Err(_) => bug(),
+    }
+}
+
+fn route(request: &AdminRequest, admin: &Admin) -> Handled {
     if let Some(answer) = own(request, admin) {
-        return answer;
+        return Handled::Now(answer);
     }
-    match admin.port.handler.handle(request) {
-        Some(Handled::Now(answer)) => answer,
-        Some(Handled::Long(work)) => long(work, &admin.busy).await,
-        None => text(
-            StatusCode::NOT_FOUND,
-            format!(
-                "try /metrics, /healthz, /readyz, /log-level, {}\n",
-                admin.port.handler.paths()
-            ),
-        ),
-    }
+    let handler = &admin.port.handler;
+    handler.handle(request).unwrap_or_else(|| {
+        let paths = format!("try /metrics, /healthz, /readyz, /log-level, {}\n", handler.paths());
+        Handled::Now(text(StatusCode::NOT_FOUND, paths))
+    })
+}
+
+fn bug() -> AdminAnswer {
+    text(StatusCode::INTERNAL_SERVER_ERROR, "a bug: see the log\n".to_owned())
 }
 
 /// What every service answers.
@@ -313,7 +337,7 @@ async fn long(
     });
     match (thread, answer.await) {
         (Ok(_), Ok(answer)) => answer,
-        _ => text(StatusCode::INTERNAL_SERVER_ERROR, "a bug: see the log\n".to_owned()),
+        _ => bug(),
     }
 }
 
@@ -383,6 +407,68 @@ mod tests {
         }
     }
 
+    /// Short times, little room.
+    const SMALL: Bounds = Bounds {
+        connections: 1,
+        head: Duration::from_millis(300),
+        body: Duration::from_millis(100),
+        body_bytes: 4,
+        connection: Duration::from_millis(600),
+        last: Duration::from_millis(50),
+    };
+
+    /// What comes back on a connection until it ends, and when that was.
+    async fn talk(address: std::net::SocketAddr, sent: &'static str) -> (String, Duration) {
+        use std::io::{Read as _, Write as _};
+        let talk = move || {
+            let begun = std::time::Instant::now();
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            stream.write_all(sent.as_bytes()).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            (answer, begun.elapsed())
+        };
+        tokio::task::spawn_blocking(talk).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_a_client_may_take_is_bounded() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let small = Admin { bounds: SMALL, ..Arc::into_inner(admin(Causes::new())).unwrap() };
+        tokio::spawn(serve(listener, Arc::new(small)));
+        for (sent, answer) in [
+            // Nothing is sent, or not all of a head.
+            ("", ""),
+            ("GET /healthz HTTP/1.1\r\n", ""),
+            // Nothing more is sent on a connection that could go on.
+            ("GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n", "HTTP/1.1 200"),
+            // A body does not come, or is too large.
+            (
+                "POST /mine HTTP/1.1\r\nhost: [::1]\r\ncontent-type: application/json\r\n\
+                 content-length: 3\r\n\r\nab",
+                "HTTP/1.1 408",
+            ),
+            (
+                "POST /mine HTTP/1.1\r\nhost: [::1]\r\ncontent-type: application/json\r\n\
+                 content-length: 5\r\n\r\nabcde",
+                "HTTP/1.1 413",
+            ),
+        ] {
+            let (found, time) = talk(address, sent).await;
+            assert!(found.starts_with(answer) && time < Duration::from_secs(10), "{sent}: {found}");
+        }
+        // There is room for one: the other waits until it has gone.
+        let close = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        let (first, (second, time)) = tokio::join!(talk(address, ""), async {
+            sleep(Duration::from_millis(50)).await;
+            talk(address, close).await
+        });
+        assert!(first.0.is_empty() && second.starts_with("HTTP/1.1 200"), "{second}");
+        assert!(time > Duration::from_millis(150), "{time:?}");
+    }
+
     fn admin(causes: Causes) -> Arc<Admin> {
         let port = AdminPort {
             registry: Arc::default(),
@@ -422,7 +508,7 @@ mod tests {
             let causes = [("draining", "it ends"), ("canary", "it sang")];
             let causes = causes.map(|(cause, why)| (cause, why.to_owned()));
             let causes = if ready { Causes::new() } else { causes.into() };
-            let answer = handled(&request(method, path, ""), &admin(causes)).await;
+            let answer = handled(request(method, path, ""), &admin(causes)).await;
             let found = core::str::from_utf8(answer.body()).unwrap();
             assert_eq!((answer.status().as_u16(), found), (status, body), "{method} {path}");
         }
@@ -431,11 +517,13 @@ mod tests {
     #[tokio::test]
     async fn one_long_answer_at_a_time() {
         let admin = admin(Causes::new());
-        let (slow, bug) = (request("GET", "/slow", ""), request("GET", "/bug", ""));
-        let (first, second) = tokio::join!(handled(&slow, &admin), handled(&slow, &admin));
-        assert_eq!((first.status().as_u16(), second.status().as_u16()), (200, 429));
+        let slow = || handled(request("GET", "/slow", ""), &admin);
+        let (first, second) = tokio::join!(slow(), slow());
+        let mut found = [first.status().as_u16(), second.status().as_u16()];
+        found.sort_unstable();
+        assert_eq!(found, [200, 429]);
         // A bug leaves the place free.
-        assert_eq!(handled(&bug, &admin).await.status(), 500);
-        assert_eq!(handled(&slow, &admin).await.status(), 200);
+        assert_eq!(handled(request("GET", "/bug", ""), &admin).await.status(), 500);
+        assert_eq!(slow().await.status(), 200);
     }
 }

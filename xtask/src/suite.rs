@@ -97,9 +97,11 @@ fn test_steps(steps: &mut Steps) -> Outcome<()> {
 
 /// As the end-to-end tests look for it.
 fn has_chromium() -> bool {
+    if let Some(given) = std::env::var_os("GLACIS_CHROMIUM") {
+        return PathBuf::from(given).is_file();
+    }
     let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-    std::env::var_os("GLACIS_CHROMIUM").is_some()
-        || names.iter().any(|name| find_on_path(name).is_some())
+    names.iter().any(|name| find_on_path(name).is_some())
 }
 
 /// How the end-to-end tests, `up` and `ftw --envoy` learn where things are. What has not been built has

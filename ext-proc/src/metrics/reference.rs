@@ -72,6 +72,7 @@ without a verdict.
 - A refused request counts in `coraza_waf_blocked_requests_total` once for each category that a matched rule's tags \
 name, with the highest severity in it; with none of them, or when a limit refused, as `other`.
 - `coraza_waf_plugin_rule_count` is that of the default profile.
+- Counters of rules go on over a reload; those of rules that are no longer loaded end.
 
 ## The process
 

@@ -4,6 +4,7 @@
 const POLL_MS = 2000;
 const KEPT = 100; // Rows of refused requests, as the service keeps by default.
 const HISTORY = 90; // Points of the plot of rates.
+const SHOWN = 120; // Characters of a rule's message in the list.
 const SVG = "http://www.w3.org/2000/svg";
 
 const at = (id) => document.getElementById(id);
@@ -99,8 +100,11 @@ function bars(rows, label) {
     const middle = (index + 0.5) * step;
     svg.append(
       drawn("rect", { class: "bar", x: index * step + 2, y: height - foot - tall, width: step - 4, height: tall }),
-      drawn("text", { x: middle, y: height - 4, "text-anchor": "middle" }, name),
     );
+    // Where there are many, there is room for each second name.
+    if (rows.length <= 13 || index % 2 === 0) {
+      svg.append(drawn("text", { x: middle, y: height - 4, "text-anchor": "middle" }, name));
+    }
     if (count > 0) {
       const text = { x: middle, y: height - foot - tall - 3, "text-anchor": "middle" };
       svg.append(drawn("text", text, compact(count)));
@@ -108,6 +112,13 @@ function bars(rows, label) {
   });
   svg.append(drawn("line", { class: "axis", x1: 0, x2: width, y1: height - foot, y2: height - foot }));
   return svg;
+}
+
+/** A text on few lines; the whole of it is in the title. */
+function short(text) {
+  const made = element("span", text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text);
+  made.title = text;
+  return made;
 }
 
 const compact = (value) => new Intl.NumberFormat("en", { notation: "compact" }).format(value);
@@ -215,7 +226,7 @@ async function showRules() {
   if (!profile) return;
   const query = new URLSearchParams({ profile, sort: "hits", matched: "true", limit: "12" });
   const { rules } = await (await get(`rules?${query}`)).json();
-  at("rules").replaceChildren(...rules.map((rule) => row(String(rule.id), element("td.wide", rule.msg), number(rule.hits))));
+  at("rules").replaceChildren(...rules.map((rule) => row(String(rule.id), element("td.wide", short(rule.msg)), number(rule.hits))));
 }
 
 function showRecent(requests) {
