@@ -169,6 +169,35 @@ routes: {secret: api}
         assert_eq!(document.effective(Some("apo")), None);
     }
 
+    /// Whatever is a configuration is a document too: otherwise a good file would be refused.
+    #[test]
+    fn what_is_a_configuration_is_a_document() {
+        for (text, key, shown) in [
+            ("base: yes\ndirectives: a\n", "base", json!("yes")),
+            ("base: off\ndirectives: a\n", "base", json!("off")),
+            ("# nothing\n", "base", json!(true)),
+            (
+                "directives: a\nroutes: {404: default, on: default}\n",
+                "routes",
+                json!({"404": "default", "on": "default"}),
+            ),
+            (
+                "block: &b {status: 451}\nprofiles: {api: {block: *b}}\n",
+                "profiles",
+                json!({"api": {"block": {"status": 451}}}),
+            ),
+            ("limits: {<<: {cookies_max: 3}, headers_max: 4}\nrules: [1]\n", "rules", json!([1])),
+            ("paranoia: 0x2\nsetup: |-\n  a: b\n", "paranoia", json!(2)),
+            ("crs: ~\ncanary: /?q=%20\n", "crs", Value::Null),
+        ] {
+            let typed = parse::<Config>(text).map_err(|error| error.to_string());
+            let read = document(text).map_err(|error| error.to_string());
+            assert!(typed.is_ok() && read.is_ok(), "{text}: {typed:?} {read:?}");
+            let given = read.unwrap().as_object().cloned().unwrap_or_default();
+            assert_eq!(Document { given }.effective(None).unwrap()[key], shown, "{text}");
+        }
+    }
+
     #[test]
     fn secrets_are_masked() {
         let redaction = Redaction::new(true, glacis_inspector::SECRET_NAMES);

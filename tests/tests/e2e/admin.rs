@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::Command;
 use std::time::Duration;
 
 use glacis_tests::browser::{self, Browser};
@@ -119,7 +120,8 @@ fn the_page_in_a_browser() {
         );
         return said.unwrap();
     };
-    let own = Own::start("admin-page", Processor::ExtProc, &[]);
+    let notice = "drain_notice_seconds: 30\n";
+    let mut own = Own::start("admin-page", Processor::ExtProcWith(notice), &[]);
     let stack = &own.0;
     let admin = admin_of(stack.ports.ext_proc_admin);
     let mut page = Browser::start(&program, stack.folder.path()).unwrap();
@@ -177,6 +179,17 @@ fn the_page_in_a_browser() {
         page.picture(&stack.folder.file(&format!("page-{scheme}.png"))).unwrap();
     }
     assert_ne!(grounds[0], grounds[1]);
+    // A configuration that is not good, and the end of the process, are seen with their reasons.
+    let ext_proc = own.0.ext_proc.as_mut().unwrap();
+    ext_proc.set_keys(&format!("{notice}canary: /?q=plain\n")).unwrap();
+    ext_proc.hang_up().unwrap();
+    let refused =
+        "/not put to use: .*attack passes/.test(document.getElementById('reload').textContent)";
+    page.wait_for(refused).unwrap();
+    let id = ext_proc.process().id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    let ready = "document.getElementById('ready').textContent";
+    page.wait_for(&format!("{ready} === 'not ready – draining: the process ends'")).unwrap();
     assert_eq!(page.faults, Vec::<String>::new());
     page.value(
         "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title=1\">')",
