@@ -1,98 +1,144 @@
-//! Writing audit records, away from the threads that answer Envoy.
+//! Where audit records go: standard output, a file, a collector. Whoever hands one over never waits.
 
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, BufWriter, Write},
-    path::Path,
-    sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel},
-    thread::JoinHandle,
+use core::{fmt, time::Duration};
+use std::{io, sync::Arc};
+
+use glacis_inspector::{OBSERVED, Receipt};
+use glacis_service::{
+    Losses,
+    otlp::{CollectorError, Exporter, LogRecord, SeverityNumber},
+    sink::{FileError, LineSink, RotatedFile},
 };
+use tokio::signal::unix::{SignalKind, signal};
 
-/// Records that wait for the disk. Beyond that they are dropped and counted: a full disk must not
-/// stop traffic.
-const QUEUE_RECORDS_MAX: usize = 4_096;
+use crate::{config::Config, trace::SpanContext};
 
-/// A thread that writes records, one per line.
-#[derive(Debug)]
-pub struct AuditWriter {
-    queue: Option<SyncSender<String>>,
-    thread: Option<JoinHandle<()>>,
+/// The sinks. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct AuditLog {
+    stdout: Option<LineSink>,
+    file: Option<LineSink>,
+    collector: Option<Exporter<LogRecord>>,
 }
 
-impl AuditWriter {
-    /// Writes to standard output, to the end of `file`, to both or to neither.
+/// An audit log that cannot be written.
+#[derive(Debug)]
+pub struct AuditError(Box<dyn core::error::Error + Send + Sync>);
+
+impl fmt::Display for AuditError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "audit: {}", self.0)
+    }
+}
+
+impl core::error::Error for AuditError {}
+
+impl From<io::Error> for AuditError {
+    fn from(error: io::Error) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<FileError> for AuditError {
+    fn from(error: FileError) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<CollectorError> for AuditError {
+    fn from(error: CollectorError) -> Self {
+        Self(error.into())
+    }
+}
+
+impl AuditLog {
+    /// The sinks that `config` names, which may be none; what they lose is counted in `losses`. To be
+    /// called within a runtime.
     ///
     /// # Errors
-    /// When the file cannot be opened or no thread be started.
-    pub fn start(stdout: bool, file: Option<&Path>) -> io::Result<Self> {
-        let file = match file {
-            Some(path) => Some(BufWriter::new(open(path)?)),
+    /// When the file cannot be opened, no thread be started, or the collector makes no sense.
+    pub fn start(config: &Config, losses: &Losses) -> Result<Self, AuditError> {
+        let audit = &config.audit;
+        let stdout = audit.stdout.then(|| LineSink::stdout(losses)).transpose()?;
+        let file = match &audit.file {
+            Some(path) => {
+                let file = RotatedFile::open(path, audit.rotation())?;
+                Some(LineSink::file(file, losses)?)
+            }
             None => None,
         };
-        if !stdout && file.is_none() {
-            return Ok(Self { queue: None, thread: None });
-        }
-        let (queue, records) = sync_channel(QUEUE_RECORDS_MAX);
-        let stdout = stdout.then(|| BufWriter::new(io::stdout()));
-        let thread = std::thread::Builder::new()
-            .name("audit".to_owned())
-            .spawn(move || write_all(&records, stdout, file))?;
-        Ok(Self { queue: Some(queue), thread: Some(thread) })
+        let exporter = || Exporter::start(&config.otlp, env!("CARGO_PKG_VERSION"), losses);
+        let collector = audit.otlp.then(exporter).transpose()?;
+        let log = Self { stdout, file, collector };
+        log.reopen_at_hangup()?;
+        Ok(log)
     }
 
-    /// Hands over a record. `false` means that it was dropped, as the queue is full.
-    pub(crate) fn write(&self, record: String) -> bool {
-        self.queue.as_ref().is_none_or(|queue| queue.try_send(record).is_ok())
-    }
-}
-
-impl Drop for AuditWriter {
-    /// Waits until everything is written.
-    fn drop(&mut self) {
-        self.queue = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    let opened = OpenOptions::new().create(true).append(true).open(path);
-    opened.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
-}
-
-fn write_all(
-    records: &Receiver<String>,
-    mut stdout: Option<BufWriter<io::Stdout>>,
-    mut file: Option<BufWriter<File>>,
-) {
-    let mut outputs: Vec<&mut dyn Write> = Vec::with_capacity(2);
-    outputs.extend(stdout.as_mut().map(|output| output as &mut dyn Write));
-    outputs.extend(file.as_mut().map(|output| output as &mut dyn Write));
-    while let Ok(record) = next(records, &mut outputs) {
-        for output in &mut outputs {
-            if let Err(error) =
-                output.write_all(record.as_bytes()).and_then(|()| output.write_all(b"\n"))
-            {
-                tracing::error!(%error, "an audit record is lost");
+    /// At SIGHUP the file is opened anew, as whoever rotates logs expects it.
+    fn reopen_at_hangup(&self) -> io::Result<()> {
+        let Some(file) = self.file.clone() else { return Ok(()) };
+        let mut hangups = signal(SignalKind::hangup())?;
+        tokio::spawn(async move {
+            while hangups.recv().await.is_some() {
+                file.reopen();
             }
+        });
+        Ok(())
+    }
+
+    /// Hands over a record, with the receipt where it is that of an exchange. `now` is the time since 1970.
+    pub(crate) fn write(
+        &self,
+        record: String,
+        receipt: Option<&Receipt<'_>>,
+        span: Option<SpanContext>,
+        now: Duration,
+    ) {
+        if let Some(collector) = &self.collector {
+            collector.send(log_record(&record, receipt, span, now));
         }
+        let record: Arc<str> = record.into();
+        for sink in [&self.stdout, &self.file].into_iter().flatten() {
+            sink.write(Arc::clone(&record));
+        }
+    }
+
+    /// Waits until what was handed over is written, but no longer than `limit` for each sink.
+    pub async fn flush(&self, limit: Duration) {
+        if let Some(collector) = &self.collector {
+            collector.flush(limit).await;
+        }
+        let sinks = [self.stdout.clone(), self.file.clone()];
+        let written = tokio::task::spawn_blocking(move || {
+            for sink in sinks.iter().flatten() {
+                sink.flush(limit);
+            }
+        });
+        // It cannot fail but by a panic, of which the log says what there is to say.
+        let _ = written.await;
     }
 }
 
-/// The next record; what is written so far goes out before waiting for one.
-fn next(
-    records: &Receiver<String>,
-    outputs: &mut [&mut dyn Write],
-) -> Result<String, std::sync::mpsc::RecvError> {
-    match records.try_recv() {
-        Ok(record) => return Ok(record),
-        Err(TryRecvError::Empty | TryRecvError::Disconnected) => {}
+/// The record as it stands in lines, with what one looks for beside it.
+fn log_record(
+    record: &str,
+    receipt: Option<&Receipt<'_>>,
+    span: Option<SpanContext>,
+    now: Duration,
+) -> LogRecord {
+    let passed = receipt.is_some_and(|it| matches!(it.verdict, "allow" | "pending" | OBSERVED));
+    let severity = if passed { SeverityNumber::Info } else { SeverityNumber::Warn };
+    let nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+    let log_record = LogRecord::new("glacis.audit", nanos, severity, record);
+    let log_record = match receipt {
+        Some(receipt) => log_record
+            .with("glacis.verdict", receipt.verdict.into())
+            .with("glacis.profile", receipt.profile.into())
+            .with("glacis.request_id", receipt.request_id.into()),
+        None => log_record,
+    };
+    match span {
+        Some(SpanContext { trace, span }) => log_record.of_span(trace, span),
+        None => log_record,
     }
-    for output in outputs {
-        if let Err(error) = output.flush() {
-            tracing::error!(%error, "audit records are lost");
-        }
-    }
-    records.recv()
 }

@@ -17,7 +17,12 @@ use glacis_engine::{AuditPart, AuditParts};
 use glacis_inspector::{
     AuditFormat, Redaction, ResponseInspection, SECRET_NAMES, TruncatedBody, UnknownProfilePolicy,
 };
-use glacis_service::config::{Admin, ConfigError, Drain, Listen, load};
+use glacis_service::{
+    config::{Admin, ConfigError, Drain, Listen, load, octal},
+    otlp::Collector,
+    sink::Rotation,
+    tls::Tls,
+};
 use serde::Deserialize;
 
 pub use canary::EnvoyCanary;
@@ -68,6 +73,8 @@ pub struct Config {
     pub canary_envoy: Option<EnvoyCanary>,
     pub recent: RecentConfig,
     pub audit: Audit,
+    pub otlp: Collector,
+    pub traces: Traces,
     pub collections_max: usize,
     pub max_streams: usize,
     pub max_message_bytes: usize,
@@ -124,6 +131,8 @@ impl Default for Config {
             canary_envoy: None,
             recent: RecentConfig::default(),
             audit: Audit::default(),
+            otlp: Collector::default(),
+            traces: Traces::default(),
             collections_max: 10_000,
             max_streams: 4_096,
             max_message_bytes: 33_554_432,
@@ -352,6 +361,7 @@ pub struct Block {
 pub enum Format {
     Native,
     ModSecurity,
+    Ocsf,
 }
 
 impl From<Format> for AuditFormat {
@@ -359,6 +369,7 @@ impl From<Format> for AuditFormat {
         match format {
             Format::Native => Self::Native,
             Format::ModSecurity => Self::ModSecurity,
+            Format::Ocsf => Self::Ocsf,
         }
     }
 }
@@ -370,7 +381,13 @@ impl From<Format> for AuditFormat {
 pub struct Audit {
     pub stdout: bool,
     pub file: Option<PathBuf>,
+    #[serde(deserialize_with = "octal")]
+    pub file_mode: u32,
+    pub file_bytes_max: u64,
+    pub files_max: u16,
+    pub otlp: bool,
     pub format: Format,
+    pub sample_percent: u8,
     pub redact: bool,
     pub redact_names: Vec<String>,
 }
@@ -380,11 +397,32 @@ impl Default for Audit {
         Self {
             stdout: true,
             file: None,
+            file_mode: 0o640,
+            file_bytes_max: 104_857_600,
+            files_max: 10,
+            otlp: false,
             format: Format::Native,
+            sample_percent: 100,
             redact: true,
             redact_names: SECRET_NAMES.map(str::to_owned).to_vec(),
         }
     }
+}
+
+impl Audit {
+    /// How its file is kept.
+    pub(crate) const fn rotation(&self) -> Rotation {
+        Rotation { bytes_max: self.file_bytes_max, files_max: self.files_max, mode: self.file_mode }
+    }
+}
+
+/// Which requests are traced.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct Traces {
+    pub enabled: bool,
+    pub sample_percent: u8,
 }
 
 impl Config {
@@ -505,6 +543,26 @@ impl Config {
             self.profiles.len() < PROFILES_MAX,
             "profiles",
             "there are too many: at most 256, the default one included",
+        )?;
+        self.check_outputs()
+    }
+
+    /// Where records and spans go, and who may connect.
+    fn check_outputs(&self) -> Result<(), (&'static str, &'static str)> {
+        for (key, tls) in [("listen.tls", &self.listen.tls), ("admin.tls", &self.admin.tls)] {
+            tls.as_ref().map_or(Ok(()), Tls::check).map_err(|message| (key, message))?;
+        }
+        ensure(self.audit.files_max > 0, "audit.files_max", "write 1 or more: one is written to")?;
+        let percents = [self.audit.sample_percent, self.traces.sample_percent];
+        ensure(
+            percents.iter().all(|percent| *percent <= 100),
+            "sample_percent",
+            "of audit and traces: write a number from 0 to 100",
+        )?;
+        ensure(
+            self.otlp.endpoint.is_some() || !(self.audit.otlp || self.traces.enabled),
+            "otlp.endpoint",
+            "there is no collector: write its URL, such as http://127.0.0.1:4317",
         )
     }
 
@@ -569,9 +627,9 @@ impl Config {
         if let Some(file) = &mut self.audit.file {
             *file = folder.join(&*file);
         }
-        if let Some(socket) = &mut self.listen.unix {
-            socket.path = folder.join(&socket.path);
-        }
+        self.listen.resolve(folder);
+        self.admin.resolve(folder);
+        self.otlp.resolve(folder);
     }
 
     /// How often files are looked at for changes.
@@ -593,6 +651,8 @@ impl Config {
             admin,
             metrics,
             log_level,
+            otlp,
+            traces,
             reload_seconds,
             canary_seconds,
             canary_envoy,
@@ -612,8 +672,9 @@ impl Config {
             drain_notice_seconds,
             drain_seconds,
         );
-        let audit =
-            (self.audit.stdout, &self.audit.file) != (other.audit.stdout, &other.audit.file);
+        let outputs =
+            |audit: &Audit| (audit.stdout, audit.file.clone(), audit.rotation(), audit.otlp);
+        let audit = outputs(&self.audit) != outputs(&other.audit);
         let keys = keys.into_iter().chain([("audit", audit)]);
         keys.filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }
@@ -670,7 +731,10 @@ mod tests {
             ("rules: 5\n", &["line 1"]),
             ("response: all\n", &["all", "off", "headers", "full"]),
             ("limits: {arguments_max: many}\n", &["many"]),
-            ("audit: {format: json}\n", &["json", "native", "modsecurity"]),
+            ("audit: {format: json}\n", &["json", "native", "modsecurity", "ocsf"]),
+            ("audit: {file_mode: \"rw\"}\n", &["rw", "octal"]),
+            ("listen: {tls: {certificate: a}}\n", &["key"]),
+            ("admin: {tls: {certificate: a, key: b, ca: c}}\n", &["ca", "client_ca"]),
             ("mode: enforce\n", &["enforce", "on", "detection", "off"]),
             ("profiles: {api: {listen: {}}}\n", &["listen"]),
             ("profiles: {api: {limits: {arguments: 5}}}\n", &["arguments", "arguments_max"]),
@@ -701,6 +765,19 @@ mod tests {
             ("directives: a\nparanoia: 5\n", "paranoia"),
             ("directives: a\nparanoia: 2\ndetection_paranoia: 1\n", "detection_paranoia"),
             ("directives: a\ninbound_threshold: 0\n", "inbound_threshold"),
+            ("directives: a\naudit: {files_max: 0}\n", "audit.files_max"),
+            ("directives: a\naudit: {sample_percent: 101}\n", "sample_percent"),
+            ("directives: a\ntraces: {sample_percent: 101}\n", "sample_percent"),
+            ("directives: a\naudit: {otlp: true}\n", "otlp.endpoint"),
+            ("directives: a\ntraces: {enabled: true}\n", "otlp.endpoint"),
+            (
+                "directives: a\nlisten: {tls: {certificate: a, key: b, client_names: [c]}}\n",
+                "listen.tls",
+            ),
+            (
+                "directives: a\nadmin: {tls: {certificate: a, key: b, client_names: [c]}}\n",
+                "admin.tls",
+            ),
             ("directives: a\nprofiles: {default: {}}\n", "profiles.default"),
             ("directives: a\nprofiles: {api: {paranoia: 0}}\n", "profiles.api.paranoia"),
             ("crs: a\nprofiles: {api: {crs: null}}\n", "profiles.api.rules"),

@@ -33,11 +33,13 @@ pub mod ruleset;
 mod service;
 mod session;
 mod shadow;
+mod trace;
 mod wire;
 mod work;
 
 pub use admin::Admin;
-pub use audit::AuditWriter;
+pub use audit::{AuditError, AuditLog};
 pub use document::Document;
 pub use metrics::{Metrics, metrics_reference};
 pub use service::Processor;
+pub use trace::Tracer;

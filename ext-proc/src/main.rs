@@ -1,5 +1,6 @@
 //! The command `glacis-ext-proc`.
 
+use core::time::Duration;
 use std::{
     io::Write as _,
     path::{Path, PathBuf},
@@ -7,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use glacis_ext_proc::{AuditWriter, Metrics, Processor, reload::Reading, ruleset::Loaded};
+use glacis_ext_proc::{AuditLog, Metrics, Processor, Tracer, reload::Reading, ruleset::Loaded};
 use glacis_service::{
     Readiness, Server,
     admin::AdminPort,
@@ -24,6 +25,9 @@ usage: glacis-ext-proc --config FILE [--check]
   --check        read configuration and rules, say what is wrong with them, and end
   --version      say the version, and end
 ";
+
+/// How long each sink of audit records and spans may take at the end for what it still has.
+const FLUSH: Duration = Duration::from_secs(2);
 
 type Failure = Box<dyn core::error::Error>;
 
@@ -102,8 +106,10 @@ async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(),
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = Metrics::register(&mut registry, &config.metrics);
     rulesets.log();
-    let server = Server::bind(&config.listen, &config.admin).await?;
-    let audit = AuditWriter::start(config.audit.stdout, config.audit.file.as_deref())?;
+    let mut server = Server::bind(&config.listen, &config.admin).await?;
+    server.watch_certificates(config.reload_interval(), &metrics.tls)?;
+    let audit = AuditLog::start(&config, &metrics.losses)?;
+    let tracer = Tracer::start(&config, &metrics.losses)?;
     tracing::info!(
         tcp = server.tcp_address().map(tracing::field::display),
         unix = config
@@ -114,7 +120,8 @@ async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(),
         admin = server.admin_address().map(tracing::field::display),
         "serving"
     );
-    let processor = Processor::new(&config, rulesets, metrics, audit)?;
+    let (audit_log, traces) = (audit.clone(), tracer.clone());
+    let processor = Processor::new(&config, rulesets, metrics, audit, tracer)?;
     let readiness = Readiness::new();
     processor.look_after(&config, &readiness);
     let (interval, drain) = (config.reload_interval(), config.drain());
@@ -126,6 +133,8 @@ async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(),
     let handler = Arc::new(processor.admin(document, &readiness));
     let port = AdminPort { registry: Arc::new(registry), log_level, handler };
     server.serve(processor.routes(), Processor::NAME, port, &readiness, drain, end).await?;
+    audit_log.flush(FLUSH).await;
+    traces.flush(FLUSH).await;
     tracing::info!("ended");
     Ok(())
 }

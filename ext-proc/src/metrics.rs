@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use glacis_engine::MatchedRule;
 use glacis_inspector::{OBSERVED, Outcome, Receipt, Uninspected};
-use glacis_service::process;
+use glacis_service::{Losses, process, tls::TlsMetrics};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -56,6 +56,10 @@ pub struct Metrics {
     pub(crate) out_of_band: OutOfBandMetrics,
     pub(crate) shadow: ShadowMetrics,
     pub(crate) canary_envoy: EnvoyCanaryMetrics,
+    /// Audit records and spans that were lost.
+    pub losses: Losses,
+    /// What is counted of TLS.
+    pub tls: TlsMetrics,
 }
 
 /// The metrics of one profile, looked up once: an exchange only counts.
@@ -101,13 +105,10 @@ pub(crate) enum ErrorKind {
     Overload,
     /// A message took longer than `deadline_ms`.
     Deadline,
-    /// An audit record was dropped, as the writer cannot keep up.
-    AuditDropped,
 }
 
 impl ErrorKind {
-    const ALL: [Self; 5] =
-        [Self::Protocol, Self::Panic, Self::Overload, Self::Deadline, Self::AuditDropped];
+    const ALL: [Self; 4] = [Self::Protocol, Self::Panic, Self::Overload, Self::Deadline];
 
     const fn name(self) -> &'static str {
         match self {
@@ -115,7 +116,6 @@ impl ErrorKind {
             Self::Panic => "panic",
             Self::Overload => "overload",
             Self::Deadline => "deadline",
-            Self::AuditDropped => "audit_dropped",
         }
     }
 }
@@ -138,6 +138,11 @@ const PHASES: [&str; 6] = [
     Part::ResponseBody.name(),
     Part::ResponseTrailers.name(),
 ];
+
+/// What a message of this kind is called.
+pub(crate) fn phase_name(part: Part) -> &'static str {
+    PHASES.get(phase_index(part)).copied().unwrap_or_default()
+}
 
 const fn phase_index(part: Part) -> usize {
     match part {
@@ -199,6 +204,8 @@ impl Metrics {
             out_of_band: OutOfBandMetrics::default(),
             shadow: ShadowMetrics::default(),
             canary_envoy: EnvoyCanaryMetrics::default(),
+            losses: Losses::default(),
+            tls: TlsMetrics::default(),
         };
         table::RECEIPTS.register(registry, receipts);
         table::TRUNCATED.register(registry, truncated);
@@ -209,8 +216,16 @@ impl Metrics {
         metrics.out_of_band.register(registry);
         metrics.shadow.register(registry);
         metrics.canary_envoy.register(registry);
+        metrics.register_outside(registry);
         process::register(registry);
         metrics
+    }
+
+    /// What lies between the service and others than Envoy's requests.
+    fn register_outside(&self, registry: &mut Registry) {
+        table::LOST.register(registry, self.losses.counters());
+        table::HANDSHAKES.register(registry, self.tls.handshakes.clone());
+        table::CERTIFICATES.register(registry, self.tls.reloads.clone());
     }
 
     fn register_exchanges(&self, registry: &mut Registry) {

@@ -157,7 +157,7 @@ fn evaluate(task: Task) {
         for profile in &watch.profiles {
             let mut inspector = profile.inspector();
             recording.show(&mut inspector);
-            shared.conclude(profile, &mut inspector);
+            shared.conclude(profile, &mut inspector, None);
             profile.keep(inspector);
         }
         if shadowed && let Some(shadow) = &watch.shadow {

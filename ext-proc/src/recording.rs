@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use glacis_inspector::{Decision, End, Inspector, RequestHead, ResponseHead};
 
-use crate::{admission::Share, wire::Head};
+use crate::{admission::Share, session::lot, wire::Head};
 
 /// What an exchange was, as far as it has come and as much as is kept of it.
 #[derive(Debug)]
@@ -187,6 +187,7 @@ impl Recording {
             source: self.request.head.source,
             destination: self.request.head.destination,
             lot: self.lot,
+            audit_lot: lot(),
         });
         let mut refused = matches!(decision, Decision::Reply(_));
         if decision == Decision::NeedBody

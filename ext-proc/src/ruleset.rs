@@ -334,6 +334,7 @@ fn settings(config: &Config, host: &Host) -> Settings {
         redaction: config.redaction(),
         audit_format: config.audit.format.into(),
         refused_parts: config.recent.parts(),
+        audit_sample: Sample::percent(config.audit.sample_percent).unwrap_or_default(),
         block_status: config.block.status,
         block_page: BlockPage { html: config.block.html.clone(), other },
         lookup: None,

@@ -24,7 +24,7 @@ use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap, s
 use crate::{
     admin::Admin,
     alarm::Alarm,
-    audit::AuditWriter,
+    audit::AuditLog,
     canary,
     config::Config,
     document::Document,
@@ -33,6 +33,7 @@ use crate::{
     reload::Reloader,
     ruleset::{Host, Rulesets},
     session::{Session, Shared},
+    trace::Tracer,
     wire::{Incoming, Message, WireError},
     work::{Crowded, Lost, Work},
 };
@@ -60,11 +61,12 @@ impl Processor {
         config: &Config,
         rulesets: Rulesets,
         metrics: Metrics,
-        audit: AuditWriter,
+        audit: AuditLog,
+        tracer: Tracer,
     ) -> io::Result<Self> {
         let streams_max = config.max_streams.min(Semaphore::MAX_PERMITS);
         Ok(Self {
-            shared: Arc::new(Shared::new(config, rulesets, metrics, audit)?),
+            shared: Arc::new(Shared::new(config, rulesets, metrics, audit, tracer)?),
             room: Arc::new(Semaphore::new(streams_max)),
             message_bytes_max: config.max_message_bytes,
         })
@@ -122,7 +124,8 @@ impl ExternalProcessor for Processor {
             return Err(Status::resource_exhausted("max_streams exchanges are under inspection"));
         };
         let named = profile_of(request.metadata());
-        let session = Session::new(Arc::clone(&self.shared), named);
+        let context = self.shared.tracer().of_stream(request.metadata());
+        let session = Session::new(Arc::clone(&self.shared), named, context);
         Ok(Response::new(Answers {
             messages: request.into_inner(),
             state: State::Waiting(Box::new(session)),

@@ -23,11 +23,11 @@ use tonic::Status;
 use crate::{
     admission::{BodyRoom, Share, TurnedAway, UNANNOUNCED_BYTES},
     alarm::{Alarm, AlarmLog},
-    audit::AuditWriter,
+    audit::AuditLog,
     config::Config,
     duplex::{Held, Seen},
     evaluators::{Evaluators, Priority},
-    metrics::{ErrorKind, Metrics, ProfileMetrics},
+    metrics::{Metrics, ProfileMetrics, phase_name},
     out_of_band::{Dropped, OutOfBand, Task, left_out},
     profile::Profile,
     recent::Recent,
@@ -36,6 +36,7 @@ use crate::{
     reply::{self, ModeOverride, Part},
     ruleset::Rulesets,
     shadow::Shadow,
+    trace::{Context, Exchange, Tracer},
     wire::{Body, BodyMode, Head, Incoming, Message, Modes},
 };
 
@@ -47,7 +48,8 @@ const OWN_HEADERS: &str = "x-glacis-";
 pub(crate) struct Shared {
     rulesets: RwLock<Arc<Rulesets>>,
     metrics: Metrics,
-    audit: AuditWriter,
+    audit: AuditLog,
+    tracer: Tracer,
     pub(crate) inline_body_bytes: usize,
     /// Zero for none.
     pub(crate) deadline: Duration,
@@ -65,7 +67,8 @@ impl Shared {
         config: &Config,
         rulesets: Rulesets,
         metrics: Metrics,
-        audit: AuditWriter,
+        audit: AuditLog,
+        tracer: Tracer,
     ) -> io::Result<Self> {
         metrics.loaded(None, &rulesets);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -75,6 +78,7 @@ impl Shared {
             rulesets: RwLock::new(Arc::new(rulesets)),
             metrics,
             audit,
+            tracer,
             inline_body_bytes: config.inline_body_bytes,
             deadline: Duration::from_millis(config.deadline_ms),
             evaluators: Evaluators::start(threads, config.evaluation_queue_max, Priority::Awaited)?,
@@ -105,30 +109,41 @@ impl Shared {
         &self.body_room
     }
 
+    pub(crate) const fn tracer(&self) -> &Tracer {
+        &self.tracer
+    }
+
     pub(crate) const fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// The end of an exchange: phase 5, metrics, audit.
-    pub(crate) fn conclude(&self, profile: &Profile, inspector: &mut Inspector) {
-        let outcome = inspector.finish(now());
+    /// The end of an exchange: phase 5, metrics, audit, and its span where it is traced.
+    pub(crate) fn conclude(
+        &self,
+        profile: &Profile,
+        inspector: &mut Inspector,
+        traced: Option<Box<Exchange>>,
+    ) {
+        let mut outcome = inspector.finish(now());
         let of_rules = self.metrics.finished(profile.metrics(), &outcome);
-        if let Some(record) = outcome.refused {
+        if let Some(record) = outcome.refused.take() {
             self.recent.push(record);
         }
-        if let Some(record) = outcome.audit {
-            self.write_record(record);
+        if let Some(record) = outcome.audit.take() {
+            let span = traced.as_ref().map(|traced| traced.ids());
+            self.audit.write(record, Some(&outcome.receipt), span, now());
+        }
+        if let Some(traced) = traced {
+            traced.finish(&outcome);
         }
         let rules = || inspector.matched_rules().filter(|rule| rule.log);
         self.metrics.rules_matched(of_rules, rules);
         rules().for_each(|rule| profile.counts.count(rule.id));
     }
 
-    /// Writes an audit record, or counts it as dropped.
+    /// Writes a record that is not that of one exchange.
     pub(crate) fn write_record(&self, record: String) {
-        if !self.audit.write(record) {
-            self.metrics.error(ErrorKind::AuditDropped);
-        }
+        self.audit.write(record, None, None, now());
     }
 
     /// The rulesets in use. An exchange keeps those with which it began.
@@ -179,6 +194,10 @@ pub(crate) struct Session {
     share: Share,
     /// The profile that came with the stream.
     named: Option<String>,
+    /// The trace that came with the stream.
+    context: Option<Context>,
+    /// `None` until the request's headers have come, and where nothing is traced.
+    traced: Option<Box<Exchange>>,
     /// `None` until the request's headers have come.
     profile: Option<Arc<Profile>>,
     /// `None` until the request's headers have come, once the exchange is over, and where it is evaluated out of
@@ -230,13 +249,19 @@ impl From<Misordered> for Status {
 }
 
 impl Session {
-    /// A stream that was opened with the name of a profile, perhaps.
-    pub(crate) fn new(shared: Arc<Shared>, named: Option<String>) -> Self {
+    /// A stream that was opened with the name of a profile, and as part of a trace, perhaps.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        named: Option<String>,
+        context: Option<Context>,
+    ) -> Self {
         shared.metrics.streams_open.inc();
         Self {
             share: Share::none(Arc::clone(&shared.body_room)),
             shared,
             named,
+            context,
+            traced: None,
             profile: None,
             inspector: None,
             watched: None,
@@ -303,6 +328,9 @@ impl Session {
         self.submit_when_complete();
         if let Some(metrics) = self.metrics() {
             metrics.evaluated(part, began.elapsed());
+        }
+        if let Some(traced) = &mut self.traced {
+            traced.phase(phase_name(part), began, self.inspector.as_ref());
         }
         if sent.observability_mode {
             return Ok(Vec::new());
@@ -376,13 +404,15 @@ impl Session {
         let profile = Arc::clone(self.profile.insert(profile));
         let headers = head.headers();
         let id = request_id(&headers).map_or_else(random_id, str::to_owned);
-        let (time, lot) = (now(), lot());
+        let (time, lot, audit_lot) = (now(), lot(), lot());
         self.begin_recording(&profile, head, &id, (time, lot));
         if profile.is_out_of_band() {
             self.watched = Some(id);
             self.check_settings(head.source.is_none());
             return Ok(self.let_headers_pass(head));
         }
+        let traced = self.shared.tracer.begin(self.context.take(), &headers);
+        self.traced = traced.map(Box::new);
         let inspector = self.inspector.insert(profile.inspector());
         let mut decision = inspector.request_headers(&RequestHead {
             headers: &headers,
@@ -393,6 +423,7 @@ impl Session {
             source: head.source,
             destination: head.destination,
             lot,
+            audit_lot,
         });
         if decision == Decision::NeedBody {
             let announced = inspector.announced_body_bytes(&headers);
@@ -779,7 +810,7 @@ impl Drop for Session {
         self.submit();
         let Some(mut inspector) = self.inspector.take() else { return };
         if let Some(profile) = &self.profile {
-            self.shared.conclude(profile, &mut inspector);
+            self.shared.conclude(profile, &mut inspector, self.traced.take());
             profile.keep(inspector);
         }
     }
@@ -809,12 +840,12 @@ fn unknown_profile() -> Status {
 }
 
 /// The randomness is that of the standard library's hash maps: it cannot be foreseen from outside.
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
 /// A number from 0 to 99.
-fn lot() -> u8 {
+pub(crate) fn lot() -> u8 {
     u8::try_from(random() % 100).unwrap_or_default()
 }
 

@@ -198,6 +198,7 @@ impl Head {
             source: None,
             destination: None,
             lot: 0,
+            audit_lot: 0,
         })
     }
 

@@ -1,4 +1,4 @@
-//! The audit record: one line of JSON per exchange that is worth one, in one of two shapes.
+//! The audit record: one line of JSON per exchange that is worth one, in one of three shapes.
 //!
 //! `docs/reference/audit-log.md` says what every field means. A line is at most 512 KiB long, and
 //! mostly below 4: values are cut to 1 KiB (up to six times that when they have to be escaped), bodies
@@ -6,6 +6,7 @@
 
 mod modsecurity;
 mod native;
+mod ocsf;
 
 use glacis_engine::{AuditPart, Endpoint, Match, MatchedRule, Phase, RuleId, Transaction};
 
@@ -24,6 +25,8 @@ pub enum AuditFormat {
     Native,
     /// That of `SecAuditLogFormat JSON` in ModSecurity 3.
     ModSecurity,
+    /// Events of the class HTTP Activity of OCSF.
+    Ocsf,
 }
 
 /// Bytes of the rules in a record beyond which no further rule is added.
@@ -71,6 +74,7 @@ pub(crate) fn line(entry: &Entry<'_>, transaction: &Transaction, redaction: &Red
     match entry.format {
         AuditFormat::Native => native::line(entry, transaction, redaction),
         AuditFormat::ModSecurity => modsecurity::line(entry, transaction, redaction),
+        AuditFormat::Ocsf => ocsf::line(entry, transaction, redaction),
     }
 }
 

@@ -46,6 +46,7 @@ pub fn refuses(program: &Arc<Program>, settings: &Settings, uri: &str, time: Dur
         source: Some(CLIENT),
         destination: None,
         lot: 0,
+        audit_lot: 0,
     });
     matches!(decision, Decision::Reply(_))
 }

@@ -58,6 +58,8 @@ pub struct Settings {
     /// The parts of a record that the host gets of each refused request besides the audit record, in our
     /// own shape and with the same things masked, whatever the rules say of audit records.
     pub refused_parts: Option<AuditParts>,
+    /// Of which requests that pass there is a record, where one is due; refused ones always have theirs.
+    pub audit_sample: Sample,
     /// The status of refusals instead of the rule's, redirections excepted.
     pub block_status: Option<u16>,
     /// What refused clients are shown.
@@ -127,6 +129,7 @@ struct Request {
     protocol: &'static str,
     time: Duration,
     status: u16,
+    audit_lot: u8,
     /// Whether the client prefers HTML.
     wants_html: bool,
     /// Whether it is a call of gRPC.
@@ -184,6 +187,7 @@ impl Inspector {
                 protocol: "HTTP/1.1",
                 time: Duration::ZERO,
                 status: 0,
+                audit_lot: 0,
                 wants_html: false,
                 is_grpc: false,
             },
@@ -245,6 +249,7 @@ impl Inspector {
         self.request.server = head.destination.unwrap_or(UNKNOWN);
         self.request.protocol = protocol(head.protocol);
         self.request.time = head.time;
+        self.request.audit_lot = head.audit_lot;
         self.request.status = 0;
         self.request.wants_html = find(head.headers, b"accept").is_some_and(prefers_html);
         self.request.is_grpc = is_grpc_call(head.headers);
@@ -597,7 +602,9 @@ impl Inspector {
         // Of what the host cut off the engine does not know that it was refused.
         let cut_off = self.cut.is_some() && self.transaction.audit_engine().is_none();
         let due = cut_off || self.transaction.audit_due(self.request.status);
-        let audit = due.then(|| self.record(&receipt, self.settings.audit_format));
+        let sampled = self.settings.audit_sample.has(self.request.audit_lot);
+        let kept = self.refused().is_some() || sampled;
+        let audit = (due && kept).then(|| self.record(&receipt, self.settings.audit_format));
         Outcome { receipt, audit, refused, limits: self.transaction.flags() }
     }
 

@@ -33,6 +33,9 @@ pub struct RequestHead<'a> {
     /// A number from 0 to 99 that the host draws for each request: whether it is in a
     /// [`Sample`](crate::Sample). A client must not be able to foresee it.
     pub lot: u8,
+    /// Another such number: whether it is in the [`Sample`](crate::Sample) of requests that pass and are
+    /// recorded.
+    pub audit_lot: u8,
 }
 
 /// The head of a response.
@@ -197,6 +200,7 @@ mod tests {
                 source: None,
                 destination: None,
                 lot: 0,
+                audit_lot: 0,
             };
             assert_eq!(is_websocket(&head), expected, "{protocol} {pairs:?}");
         }

@@ -6,7 +6,9 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use glacis_engine::{CollectionStore, Input, Limits, MemoryStore, NoFiles, Program};
-use glacis_inspector::{Decision, End, Header, Inspector, Redaction, RequestHead, Settings};
+use glacis_inspector::{
+    AuditFormat, Decision, End, Header, Inspector, Redaction, RequestHead, Sample, Settings,
+};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 const MULTIPART: (&str, &str) = ("content-type", "multipart/form-data; boundary=XX");
@@ -49,6 +51,7 @@ fn record(
         source: None,
         destination: None,
         lot: 0,
+        audit_lot: 0,
     });
     if decision == Decision::NeedBody {
         inspector.request_body(body.as_bytes(), End::Last);
@@ -98,6 +101,26 @@ fn what_is_due() {
     }
 }
 
+/// Requests that pass are recorded as the sample says, refused ones always.
+#[test]
+fn a_sample_of_what_passes() {
+    const RULE: &str = "SecAuditEngine On\nSecRule ARGS:q \"@streq attack\" \"id:1,phase:2,log,";
+    for (action, path, percent, expected) in [
+        ("deny", "/?q=fine", 100, true),
+        ("deny", "/?q=fine", 1, true),
+        ("deny", "/?q=fine", 0, false),
+        ("pass", "/?q=attack", 0, false),
+        ("deny", "/?q=attack", 0, true),
+        ("redirect:http://a/", "/?q=attack", 0, true),
+    ] {
+        let audit_sample = Sample::percent(percent).unwrap();
+        let settings = Settings { audit_sample, ..Settings::default() };
+        let mut inspector = inspector(&format!("{RULE}{action}\""), settings);
+        let record = record(&mut inspector, path, &[], "");
+        assert_eq!(record.is_some(), expected, "{action} {path} {percent}");
+    }
+}
+
 #[test]
 fn secrets_stay_out() {
     const DENY: &str = "phase:2,deny,log,msg:'msg %{MATCHED_VAR}',logdata:'data %{MATCHED_VAR}'";
@@ -124,10 +147,17 @@ fn secrets_stay_out() {
             "SecAuditLogParts ABCFHIJKZ\nSecRule {targets} \"@contains hunter2\" \"id:1,{DENY}\""
         );
         let name = format!("{targets} {path} {headers:?} {body}");
-        let masked = record(&mut inspector(&rules, Settings::default()), path, headers, body);
-        let Some(masked) = masked else { panic!("{name}: no record") };
-        assert!(!masked.contains("hunter2"), "{name}: {masked}");
-        assert!(masked.contains("\"id\":1") && masked.contains("[redacted]"), "{name}: {masked}");
+        for (audit_format, rule) in [
+            (AuditFormat::Native, "\"id\":1"),
+            (AuditFormat::ModSecurity, "\"ruleId\":\"1\""),
+            (AuditFormat::Ocsf, "\"firewall_rule\":{\"uid\":\"1\""),
+        ] {
+            let settings = Settings { audit_format, ..Settings::default() };
+            let masked = record(&mut inspector(&rules, settings), path, headers, body);
+            let Some(masked) = masked else { panic!("{name}: no record") };
+            assert!(!masked.contains("hunter2"), "{name}: {masked}");
+            assert!(masked.contains(rule) && masked.contains("[redacted]"), "{name}: {masked}");
+        }
         let open = Settings { redaction: Redaction::new(false, []), ..Settings::default() };
         let open = record(&mut inspector(&rules, open), path, headers, body).unwrap();
         assert!(open.contains("hunter2"), "{name}: {open}");

@@ -150,6 +150,7 @@ fn record(case: &Case, format: AuditFormat) -> String {
         source: Some(Endpoint { address: [192, 0, 2, 7].into(), port: 4711 }),
         destination: Some(Endpoint { address: [192, 0, 2, 1].into(), port: 443 }),
         lot: 0,
+        audit_lot: 0,
     };
     if inspector.request_headers(&head) == Decision::NeedBody {
         inspector.request_body(case.body.as_bytes(), End::Last);
@@ -200,7 +201,7 @@ fn every_field_is_documented() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/audit-log.md");
     let page = fs::read_to_string(path).unwrap();
     let mut count = 0;
-    for format in [AuditFormat::Native, AuditFormat::ModSecurity] {
+    for format in [AuditFormat::Native, AuditFormat::ModSecurity, AuditFormat::Ocsf] {
         let records: Vec<String> = CASES.iter().map(|case| record(case, format)).collect();
         for name in records.iter().flat_map(|record| members(record)) {
             let named = [format!("`{name}`"), format!(".{name}`")];
@@ -214,6 +215,69 @@ fn every_field_is_documented() {
 #[test]
 fn our_own_shape() {
     check("native.txt", AuditFormat::Native);
+}
+
+#[test]
+fn the_events_of_ocsf() {
+    check("ocsf.txt", AuditFormat::Ocsf);
+}
+
+/// What the schema of version 1.7.0 asks of the class HTTP Activity: attributes that are required, numbers
+/// that are of an enumeration, and of which attributes there has to be one.
+#[test]
+fn what_ocsf_requires_is_there() {
+    const REQUIRED: &[(&str, &str)] = &[
+        ("/activity_id", "number"),
+        ("/category_uid", "4"),
+        ("/class_uid", "4002"),
+        ("/metadata/product/name", "string"),
+        ("/metadata/version", "\"1.7.0\""),
+        ("/severity_id", "number"),
+        ("/time", "1700000000000"),
+        ("/type_uid", "number"),
+        // One of the two endpoints, each with an address; of request and response; of path and whole URL.
+        ("/src_endpoint/ip", "string"),
+        ("/http_request/url/path", "string"),
+        // Of the policy and the rule a name or an id.
+        ("/policy/name", "string"),
+    ];
+    const ENUMERATIONS: &[(&str, &[i64])] = &[
+        ("/activity_id", &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 99]),
+        ("/severity_id", &[0, 1, 2, 3, 4, 5, 6, 99]),
+        ("/action_id", &[0, 1, 2, 3, 4, 99]),
+        ("/disposition_id", &[0, 1, 2, 6, 15]),
+    ];
+    for case in CASES {
+        let record = record(case, AuditFormat::Ocsf);
+        let event: serde_json::Value = serde_json::from_str(&record).unwrap();
+        let at = |path: &str| event.pointer(path).cloned().unwrap_or_default();
+        for (path, expected) in REQUIRED {
+            let found = at(path);
+            let good = match *expected {
+                "number" => found.is_i64(),
+                "string" => found.as_str().is_some_and(|text| !text.is_empty()),
+                value => found == serde_json::from_str::<serde_json::Value>(value).unwrap(),
+            };
+            assert!(good, "{}: {path} is {found}", case.name);
+        }
+        for (path, known) in ENUMERATIONS {
+            let found = at(path).as_i64().unwrap();
+            assert!(known.contains(&found), "{}: {path} is {found}", case.name);
+        }
+        let number = |path| at(path).as_i64().unwrap();
+        assert_eq!(number("/type_uid"), number("/class_uid") * 100 + number("/activity_id"));
+        if let Some(response) = event.get("http_response") {
+            assert!(response["code"].is_i64(), "{}", case.name);
+        }
+        if let Some(rule) = event.get("firewall_rule") {
+            assert!(rule["uid"].is_string(), "{}", case.name);
+        }
+        for message in ["http_request", "http_response"] {
+            for header in at(&format!("/{message}/http_headers")).as_array().into_iter().flatten() {
+                assert!(header["name"].is_string() && header["value"].is_string());
+            }
+        }
+    }
 }
 
 #[test]

@@ -32,7 +32,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{priority::give_way, readiness::Causes, telemetry::LogLevel};
+use crate::{priority::give_way, readiness::Causes, telemetry::LogLevel, tls::Gate};
 
 /// What requests to the port may take.
 #[derive(Clone, Copy, Debug)]
@@ -139,7 +139,7 @@ impl Admin {
 }
 
 /// Serves until the process ends.
-pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
+pub(crate) async fn serve(listener: TcpListener, gate: Option<Gate>, admin: Arc<Admin>) {
     let room = Arc::new(Semaphore::new(admin.bounds.connections));
     while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
         let stream = match listener.accept().await {
@@ -151,9 +151,16 @@ pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
                 continue;
             }
         };
-        let admin = Arc::clone(&admin);
+        let (admin, gate) = (Arc::clone(&admin), gate.clone());
         tokio::spawn(async move {
-            connection(stream, admin).await;
+            match &gate {
+                None => connection(stream, admin).await,
+                Some(gate) => {
+                    if let Some(secured) = gate.enter(stream).await {
+                        connection(secured, admin).await;
+                    }
+                }
+            }
             drop(permit);
         });
     }
@@ -437,7 +444,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let small = Admin { bounds: SMALL, ..Arc::into_inner(admin(Causes::new())).unwrap() };
-        tokio::spawn(serve(listener, Arc::new(small)));
+        tokio::spawn(serve(listener, None, Arc::new(small)));
         for (sent, answer) in [
             // Nothing is sent, or not all of a head.
             ("", ""),

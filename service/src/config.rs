@@ -6,6 +6,7 @@
 use core::{fmt, net::SocketAddr};
 use std::path::{Path, PathBuf};
 
+use crate::tls::Tls;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -107,13 +108,27 @@ pub struct Listen {
     /// Address and port, or nothing for no TCP.
     #[serde(deserialize_with = "address")]
     pub tcp: Option<SocketAddr>,
+    /// TLS on that address, or nothing for plain text. Unix sockets have permissions instead.
+    pub tls: Option<Tls>,
     /// A Unix socket, or nothing for none.
     pub unix: Option<UnixSocket>,
 }
 
+impl Listen {
+    /// Makes paths relative to `folder`.
+    pub fn resolve(&mut self, folder: &Path) {
+        if let Some(tls) = &mut self.tls {
+            tls.resolve(folder);
+        }
+        if let Some(socket) = &mut self.unix {
+            socket.path = folder.join(&socket.path);
+        }
+    }
+}
+
 impl Default for Listen {
     fn default() -> Self {
-        Self { tcp: Some(SocketAddr::from(([127, 0, 0, 1], 9001))), unix: None }
+        Self { tcp: Some(SocketAddr::from(([127, 0, 0, 1], 9001))), tls: None, unix: None }
     }
 }
 
@@ -126,6 +141,13 @@ pub struct UnixSocket {
     /// Its permissions, in octal, as text: `"0660"`.
     #[serde(default = "socket_mode", deserialize_with = "octal")]
     pub mode: u32,
+    /// The ids of the user and of the group it is given to, or nothing for those of the process. To give it
+    /// to another user takes privileges, to a group of the process's own it does not.
+    #[serde(default)]
+    pub user: Option<u32>,
+    #[serde(default)]
+    #[expect(missing_docs, reason = "said above")]
+    pub group: Option<u32>,
 }
 
 fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
@@ -142,7 +164,11 @@ const fn socket_mode() -> u32 {
     0o660
 }
 
-fn octal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+/// Reads a file mode: three octal digits, as text.
+///
+/// # Errors
+/// When it is something else.
+pub fn octal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let text = String::deserialize(deserializer)?;
     match u32::from_str_radix(&text, 8) {
         Ok(mode) if mode <= 0o777 => Ok(mode),
@@ -164,16 +190,25 @@ pub struct Admin {
     /// Names under which the port is reached, besides addresses and `localhost`: requests for other names
     /// are refused.
     pub hosts: Vec<String>,
+    /// TLS on it, or nothing for plain text.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Admin {
     fn default() -> Self {
         let address = Some(SocketAddr::from(([127, 0, 0, 1], 9101)));
-        Self { address, allow_remote: false, hosts: Vec::new() }
+        Self { address, allow_remote: false, hosts: Vec::new(), tls: None }
     }
 }
 
 impl Admin {
+    /// Makes paths relative to `folder`.
+    pub fn resolve(&mut self, folder: &Path) {
+        if let Some(tls) = &mut self.tls {
+            tls.resolve(folder);
+        }
+    }
+
     /// Whether the address is one of this machine alone, or the operator wants it otherwise.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
@@ -209,13 +244,21 @@ mod tests {
             ("# nothing\n", Ok(Example::default())),
             (
                 "listen: {tcp: null}\n",
-                Ok(Example { listen: Listen { tcp: None, unix: None }, ..Example::default() }),
+                Ok(Example {
+                    listen: Listen { tcp: None, ..Listen::default() },
+                    ..Example::default()
+                }),
             ),
             (
                 "listen: {unix: {path: a.sock, mode: \"0600\"}}\n",
                 Ok(Example {
                     listen: Listen {
-                        unix: Some(UnixSocket { path: "a.sock".into(), mode: 0o600 }),
+                        unix: Some(UnixSocket {
+                            path: "a.sock".into(),
+                            mode: 0o600,
+                            user: None,
+                            group: None,
+                        }),
                         ..Listen::default()
                     },
                     ..Example::default()

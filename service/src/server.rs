@@ -1,15 +1,22 @@
 //! Serving, and ending in good order.
 
 use core::{fmt, future::Future, net::SocketAddr, time::Duration};
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
     sync::watch,
     task::JoinSet,
 };
-use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
-use tonic::{service::Routes, transport};
+use tokio_stream::{
+    Stream, StreamExt as _,
+    wrappers::{TcpListenerStream, UnixListenerStream},
+};
+use tonic::{
+    service::Routes,
+    transport::{self, server::Connected},
+};
 use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{
@@ -17,6 +24,7 @@ use crate::{
     config::{Admin, Drain, Listen},
     listener::{self, BindError},
     readiness::{Causes, Readiness},
+    tls::{Gate, Tls, TlsMetrics, secured},
 };
 
 /// HTTP/2 streams that one connection may have open: Envoy opens one per request under inspection.
@@ -33,9 +41,9 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 /// Bound sockets, ready to serve.
 #[derive(Debug)]
 pub struct Server {
-    tcp: Option<TcpListener>,
+    tcp: Option<(TcpListener, Option<Gate>)>,
     unix: Option<(UnixListener, PathBuf)>,
-    admin: Option<TcpListener>,
+    admin: Option<(TcpListener, Option<Gate>)>,
     admin_hosts: Vec<String>,
 }
 
@@ -55,33 +63,46 @@ impl Server {
     /// Binds all sockets, before anything else is done: a process that cannot listen must not start.
     ///
     /// # Errors
-    /// When an address is in use or not allowed.
+    /// When an address is in use or not allowed, or certificates are no good.
     pub async fn bind(listen: &Listen, admin_config: &Admin) -> Result<Self, BindError> {
-        let tcp = match listen.tcp {
-            Some(address) => Some(listener::tcp(address).await?),
-            None => None,
-        };
+        let tcp = bind("grpc", b"h2", listen.tcp, listen.tls.as_ref()).await?;
         let unix = match &listen.unix {
             Some(socket) => Some((listener::unix(socket).await?, socket.path.clone())),
             None => None,
         };
-        let admin = match admin_config.address {
-            Some(address) => Some(listener::tcp(address).await?),
-            None => None,
-        };
+        let (address, tls) = (admin_config.address, admin_config.tls.as_ref());
+        let admin = bind("admin", b"http/1.1", address, tls).await?;
         Ok(Self { tcp, unix, admin, admin_hosts: admin_config.hosts.clone() })
+    }
+
+    /// Counts handshakes there, and looks after certificates: they are read anew when their content has
+    /// changed, as [`reload::watch`](crate::reload::watch) does it. To be called within a runtime.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn watch_certificates(
+        &mut self,
+        interval: Option<Duration>,
+        metrics: &TlsMetrics,
+    ) -> io::Result<()> {
+        let listeners = [&mut self.tcp, &mut self.admin].into_iter().flatten();
+        for gate in listeners.filter_map(|(_, gate)| gate.as_mut()) {
+            gate.count_in(metrics);
+            gate.watch(interval)?;
+        }
+        Ok(())
     }
 
     /// The address of the TCP listener.
     #[must_use]
     pub fn tcp_address(&self) -> Option<SocketAddr> {
-        self.tcp.as_ref().and_then(|listener| listener.local_addr().ok())
+        self.tcp.as_ref().and_then(|(listener, _)| listener.local_addr().ok())
     }
 
     /// The address of the admin listener.
     #[must_use]
     pub fn admin_address(&self) -> Option<SocketAddr> {
-        self.admin.as_ref().and_then(|listener| listener.local_addr().ok())
+        self.admin.as_ref().and_then(|(listener, _)| listener.local_addr().ok())
     }
 
     /// Serves `routes` and the gRPC health service until `end` is ready; then health says
@@ -106,31 +127,29 @@ impl Server {
         tokio::spawn(keep_reporting(health.clone(), name, readiness.subscribe()));
         let routes = routes.add_service(health_service);
         let (close, _) = watch::channel(false);
-        if let Some(listener) = self.admin {
+        if let Some((listener, gate)) = self.admin {
             let admin = admin::Admin::new(port, readiness.subscribe(), self.admin_hosts);
-            tokio::spawn(admin::serve(listener, admin));
+            tokio::spawn(admin::serve(listener, gate, admin));
         }
         let mut serving = JoinSet::new();
-        if let Some(listener) = self.tcp {
-            let incoming = TcpListenerStream::new(listener);
-            let closed = closed(close.subscribe());
-            // Small messages go back and forth: waiting to fill a packet only adds latency.
-            let incoming = tokio_stream::StreamExt::map(incoming, |stream| {
-                stream.inspect(|stream| drop(stream.set_nodelay(true)))
-            });
-            let routes = routes.clone();
-            serving.spawn(async move {
-                builder().add_routes(routes).serve_with_incoming_shutdown(incoming, closed).await
-            });
+        match self.tcp {
+            Some((listener, Some(gate))) => {
+                let incoming = secured(listener, gate);
+                serving.spawn(serve_on(incoming, routes.clone(), close.subscribe()));
+            }
+            Some((listener, None)) => {
+                // Small messages go back and forth: waiting to fill a packet only adds latency.
+                let incoming = TcpListenerStream::new(listener)
+                    .map(|stream| stream.inspect(|stream| drop(stream.set_nodelay(true))));
+                serving.spawn(serve_on(incoming, routes.clone(), close.subscribe()));
+            }
+            None => {}
         }
         let mut socket_path = None;
         if let Some((listener, path)) = self.unix {
             socket_path = Some(path);
             let incoming = UnixListenerStream::new(listener);
-            let closed = closed(close.subscribe());
-            serving.spawn(async move {
-                builder().add_routes(routes).serve_with_incoming_shutdown(incoming, closed).await
-            });
+            serving.spawn(serve_on(incoming, routes, close.subscribe()));
         }
         let finished = tokio::select! {
             () = end => None,
@@ -158,6 +177,33 @@ impl Server {
             _ => Ok(()),
         }
     }
+}
+
+/// A listener for what `protocol` names, with or without TLS.
+async fn bind(
+    name: &'static str,
+    protocol: &'static [u8],
+    address: Option<SocketAddr>,
+    tls: Option<&Tls>,
+) -> Result<Option<(TcpListener, Option<Gate>)>, BindError> {
+    let Some(address) = address else { return Ok(None) };
+    let gate = tls.map(|tls| Gate::load(name, protocol, tls)).transpose();
+    let gate = gate.map_err(|error| BindError::of_tls(address, error))?;
+    Ok(Some((listener::tcp(address).await?, gate)))
+}
+
+/// Serves connections until the door is closed, and those that are open to their end.
+async fn serve_on<S, I>(
+    incoming: S,
+    routes: Routes,
+    close: watch::Receiver<bool>,
+) -> Result<(), transport::Error>
+where
+    S: Stream<Item = io::Result<I>>,
+    I: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+{
+    let closed = closed(close);
+    builder().add_routes(routes).serve_with_incoming_shutdown(incoming, closed).await
 }
 
 /// Says by gRPC whether the process is ready, for itself and for the service `name`.

@@ -40,8 +40,8 @@ async fn sockets() {
                 None
             }
         };
-        let socket = UnixSocket { path: path.clone(), mode: 0o600 };
-        let listen = Listen { tcp: None, unix: Some(socket) };
+        let socket = UnixSocket { path: path.clone(), mode: 0o600, user: None, group: None };
+        let listen = Listen { tcp: None, tls: None, unix: Some(socket) };
         let bound = Server::bind(&listen, &Admin { address: None, ..Admin::default() }).await;
         match (bound, error) {
             (Ok(_), None) => {

@@ -204,7 +204,10 @@ impl Bench {
     ///
     /// If it does not say.
     pub fn decisions(&self) -> Outcome<usize> {
-        let allowed = self.ext_proc.metrics()?.remove(r#"glacis_requests_total{profile="default",verdict="allow"}"#);
+        let allowed = self
+            .ext_proc
+            .metrics()?
+            .remove(r#"glacis_requests_total{profile="default",verdict="allow"}"#);
         Ok(allowed.unwrap_or(0.0) as usize)
     }
 

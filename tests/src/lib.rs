@@ -5,6 +5,7 @@
 //! ones. The exception is [`scripted`], a processor that misbehaves on purpose.
 
 pub mod browser;
+pub mod certificates;
 pub mod crs;
 pub mod decisions;
 pub mod envoy;

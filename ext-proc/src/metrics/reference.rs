@@ -1,8 +1,10 @@
 //! `docs/reference/metrics.md`, made from the table.
 
 use glacis_service::{
+    Losses,
     metrics::{Described, TABLE_HEAD},
     process,
+    tls::TlsMetrics,
 };
 
 use super::{
@@ -116,11 +118,14 @@ fn labels() -> String {
         (
             "reason",
             format!(
-                "{}; out of band: `queue`, `room`",
-                names(Uninspected::ALL.map(Uninspected::name).to_vec())
+                "of what is uninspected: {}; out of band: `queue`, `room`; of what is lost: {}",
+                names(Uninspected::ALL.map(Uninspected::name).to_vec()),
+                listed(&Losses::REASONS)
             ),
         ),
         ("only", listed(&["current", "shadow"])),
+        ("sink", listed(&Losses::SINKS)),
+        ("listener", listed(&TlsMetrics::LISTENERS)),
         ("limit", "the limits of the engine, as in audit records (`limits_hit`)".to_owned()),
         (
             "kind",
@@ -134,10 +139,11 @@ fn labels() -> String {
         (
             "result",
             format!(
-                "of reloads: {}; of shadows: {}; of the canary through Envoy: {}",
+                "of reloads: {}; of shadows: {}; of the canary through Envoy: {}; of TLS handshakes: {}",
                 listed(&["success", "failure"]),
                 listed(&["agreed", "would_block", "would_pass", "incomplete"]),
-                listed(&["refused", "passed", "unknown"])
+                listed(&["refused", "passed", "unknown"]),
+                listed(&TlsMetrics::RESULTS)
             ),
         ),
         ("state", listed(&["valid", "expired"])),

@@ -210,9 +210,27 @@ pub(crate) const CORAZA_RULES: Described = Described::gauge(
     &["engine", "namespace", "driver_type"],
     "Rules of the default profile",
 );
+pub(super) const LOST: Described = Described::counter(
+    "glacis_records_lost",
+    "records",
+    &["sink", "reason"],
+    "Audit records and spans that were lost, by sink and reason",
+);
+pub(super) const HANDSHAKES: Described = Described::counter(
+    "glacis_tls_handshakes",
+    "handshakes",
+    &["listener", "result"],
+    "TLS handshakes by listener and result",
+);
+pub(super) const CERTIFICATES: Described = Described::counter(
+    "glacis_tls_reloads",
+    "reloads",
+    &["listener", "result"],
+    "Certificates that were read anew: success, or failure (those before stay in use)",
+);
 
 /// Ours, in the order of the documentation.
-pub(crate) const OURS: [Described; 30] = [
+pub(crate) const OURS: [Described; 33] = [
     REQUESTS,
     SECONDS,
     SCORES,
@@ -242,6 +260,9 @@ pub(crate) const OURS: [Described; 30] = [
     SHADOW_REQUESTS,
     SHADOW_RULES,
     SHADOW_DROPPED,
+    LOST,
+    HANDSHAKES,
+    CERTIFICATES,
     BUILD,
 ];
 

@@ -26,7 +26,7 @@ use envoy_types::pb::{
     google::protobuf::{Struct, Value, value::Kind},
 };
 use glacis_ext_proc::{
-    AuditWriter, Document, Metrics, Processor,
+    AuditLog, Document, Metrics, Processor, Tracer,
     config::Config,
     reload::Reading,
     ruleset::{Host, Rulesets},
@@ -248,12 +248,13 @@ impl Service {
         config.audit.stdout = false;
         let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         let (listen, admin) =
-            (Listen { tcp: any, unix: None }, Admin { address: any, ..Admin::default() });
+            (Listen { tcp: any, ..Listen::default() }, Admin { address: any, ..Admin::default() });
         let server = Server::bind(&listen, &admin).await.unwrap();
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry, &config.metrics);
-        let audit = AuditWriter::start(false, config.audit.file.as_deref()).unwrap();
-        let processor = Processor::new(&config, rulesets, metrics, audit).unwrap();
+        let audit = AuditLog::start(&config, &metrics.losses).unwrap();
+        let tracer = Tracer::start(&config, &metrics.losses).unwrap();
+        let processor = Processor::new(&config, rulesets, metrics, audit, tracer).unwrap();
         let readiness = Readiness::new();
         processor.look_after(&config, &readiness);
         before(&processor, &config);
@@ -297,11 +298,21 @@ impl Stream {
 
     /// A stream of a route that names a profile.
     pub async fn open_with(channel: Channel, profile: Option<&str>) -> Result<Self, Status> {
+        let profile: Vec<_> =
+            profile.map(|profile| ("glacis-profile", profile)).into_iter().collect();
+        Self::open_as(channel, &profile).await
+    }
+
+    /// A stream that begins with this metadata.
+    pub async fn open_as(
+        channel: Channel,
+        metadata: &[(&'static str, &str)],
+    ) -> Result<Self, Status> {
         let (messages, sent) = mpsc::channel(8);
         let mut client = ExternalProcessorClient::new(channel);
         let mut request = tonic::Request::new(ReceiverStream::new(sent));
-        if let Some(profile) = profile {
-            request.metadata_mut().insert("glacis-profile", profile.parse().unwrap());
+        for (key, value) in metadata {
+            request.metadata_mut().insert(*key, value.parse().unwrap());
         }
         let answers = client.process(request).await?.into_inner();
         Ok(Self { messages: Some(messages), answers })

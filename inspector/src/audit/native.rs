@@ -117,7 +117,7 @@ fn push_part(object: &mut Object<'_>, part: &Part<'_>, redaction: &Redaction, va
     }
 }
 
-fn push_rule(
+pub(super) fn push_rule(
     out: &mut String,
     rule: &MatchedRule<'_>,
     transaction: &Transaction,

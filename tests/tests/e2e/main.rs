@@ -13,6 +13,7 @@
 
 mod admin;
 mod attacks;
+mod audit_file;
 mod bypasses;
 mod configs;
 mod decisions;
@@ -24,8 +25,11 @@ mod limits;
 mod observability;
 mod out_of_band;
 mod pass_through;
+mod privileges;
 mod profiles;
 mod reload;
 mod rulesets;
 mod support;
+mod tls;
+mod traces;
 mod up;
