@@ -177,9 +177,19 @@ async fn what_does_not_fit_is_left_out() {
     let uninspected = "glacis_uninspected_total{reason=\"not_evaluated\"}";
     assert!((value(&service, uninspected).await - dropped).abs() < 0.5);
     counted(&service, "glacis_out_of_band_waiting 0").await;
-    counted(&service, &format!("glacis_requests_total{{verdict=\"observed\"}} {}", 5.0 - dropped))
-        .await;
-    counted(&service, &format!("glacis_requests_total{{verdict=\"none\"}} {dropped}")).await;
+    counted(
+        &service,
+        &format!(
+            "glacis_requests_total{{profile=\"default\",verdict=\"observed\"}} {}",
+            5.0 - dropped
+        ),
+    )
+    .await;
+    counted(
+        &service,
+        &format!("glacis_requests_total{{profile=\"default\",verdict=\"none\"}} {dropped}"),
+    )
+    .await;
 
     let config = "evaluation: out_of_band\nout_of_band_bytes_max: 4000\n";
     let service = Service::start(config, RULES).await;
@@ -228,7 +238,7 @@ async fn a_second_ruleset_out_of_band() {
     stream.send(&Sent::body("q=union", true)).await;
     assert!(stream.answer().await.starts_with("request_body allow/headers"));
     counted(&service, "glacis_rule_matches_total{rule_id=\"20\"} 1").await;
-    counted(&service, "glacis_requests_total{profile=\"default\",verdict=\"observed\"} 1").await;
+    counted(&service, "glacis_requests_total{profile=\"wide\",verdict=\"observed\"} 1").await;
     // What is refused in band is looked at too.
     let mut stream = Stream::open(service.channel().await).await.unwrap();
     stream.send(&Sent::get("/?q=union", &["x-patch: 1"])).await;
