@@ -16,9 +16,13 @@ const GHZ: &str = "github.com/bojand/ghz/cmd/ghz@v0.93.0";
 pub(super) fn command(arguments: &[String]) -> Outcome<()> {
     let (flags, _) = crate::flags(arguments, &["--short", "--long"])?;
     let fetched = fetch::ensure()?;
-    let packages = ["glacis-ext-proc", "glacis-tests", "glacis-bench-empty-ext-proc"];
-    let packages = packages.iter().flat_map(|package| ["-p", package]);
-    let build: Vec<&str> = ["--release", "--bins"].into_iter().chain(packages).collect();
+    let wanted = [
+        ("glacis-ext-proc", "glacis-ext-proc"),
+        ("glacis-bench-empty-ext-proc", "empty-ext-proc"),
+        ("glacis-tests", "decisions"),
+    ];
+    let wanted = wanted.into_iter().flat_map(|(package, bin)| ["-p", package, "--bin", bin]);
+    let build: Vec<&str> = ["--release"].into_iter().chain(wanted).collect();
     let artifacts = cargo::build(&build)?;
     let Some(program) = artifacts.binaries.get("decisions") else {
         return Err(crate::failure::Failure::new("the workspace has no binary named `decisions`"));
