@@ -58,7 +58,7 @@ pub use id::{Phase, RuleId};
 pub use limits::Limits;
 pub use loaded::LoadedRule;
 pub use lookup::{Geo, Lookup, NoLookup};
-pub use program::{AuditEngine, Program, RuleEngine};
+pub use program::{AuditEngine, GateKind, GatedRule, Program, RuleEngine};
 pub use reference::reference;
 pub use settings::LimitAction;
 pub use source::{Input, NoFiles, Source, SourceError, SourceFile};

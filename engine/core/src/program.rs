@@ -3,6 +3,8 @@
 //! Invariant: everything that does not depend on a request is decided here, once. A transaction looks
 //! up no name and compiles nothing.
 
+mod fast_path;
+
 use crate::{
     audit::PartsChange,
     compile::Folded,
@@ -18,6 +20,7 @@ use crate::{
     variable::Variable,
     xpath::XPath,
 };
+pub use fast_path::{GateKind, GatedRule};
 
 /// A compiled ruleset. `Send + Sync`; share it with `Arc`.
 #[derive(Debug)]
