@@ -13,6 +13,7 @@ pub(crate) enum Command {
     Lint(LintOptions),
     Eval(EvalOptions),
     Explain(ExplainOptions),
+    Profile(ProfileOptions),
     Ftw(FtwOptions),
     Geo(GeoOptions),
     Patches(PatchesOptions),
@@ -79,6 +80,22 @@ pub(crate) struct ExplainOptions {
     pub(crate) quiet: bool,
 }
 
+/// `glacis profile`.
+#[derive(Debug, Default)]
+pub(crate) struct ProfileOptions {
+    pub(crate) rules: Vec<Rules>,
+    /// A file of requests; `None` for standard input.
+    pub(crate) requests: Option<PathBuf>,
+    /// Rules and lanes that are shown; `None` for as many as suit the form.
+    pub(crate) top: Option<usize>,
+    /// How often the requests are evaluated.
+    pub(crate) passes: usize,
+    /// Count, and read no clock.
+    pub(crate) counts: bool,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+}
+
 /// `glacis ftw`.
 #[derive(Debug, Default)]
 pub(crate) struct FtwOptions {
@@ -99,6 +116,9 @@ pub(crate) struct FtwOptions {
 /// Threads at most: more are a slip of the finger.
 const JOBS_MAX: usize = 1_024;
 
+/// Passes over the requests at most.
+const PASSES_MAX: usize = 100_000;
+
 /// Parses the command line, the program's name included.
 ///
 /// # Errors
@@ -112,13 +132,16 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
 
 fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     match parser.next()? {
-        None => Err("a command is needed: lint, eval, explain, ftw, geo or patches".into()),
+        None => {
+            Err("a command is needed: lint, eval, explain, profile, ftw, geo or patches".into())
+        }
         Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(HELP)),
         Some(Arg::Short('V') | Arg::Long("version")) => Ok(Command::Help(VERSION)),
         Some(Arg::Value(name)) => match name.to_str() {
             Some("lint") => lint(parser),
             Some("eval") => eval(parser),
             Some("explain") => explain(parser),
+            Some("profile") => profile(parser),
             Some("ftw") => ftw(parser),
             Some("geo") => geo(parser),
             Some("patches") => patches(parser),
@@ -221,6 +244,29 @@ fn explain(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     Ok(Command::Explain(options))
 }
 
+fn profile(parser: &mut Parser) -> Result<Command, lexopt::Error> {
+    let mut options = ProfileOptions { passes: 1, ..ProfileOptions::default() };
+    let mut requests = None;
+    while let Some(argument) = parser.next()? {
+        if let Some(option) = RulesOption::of(&argument) {
+            options.rules.push(option.rules(parser)?);
+            continue;
+        }
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(PROFILE_HELP)),
+            Arg::Short('q') | Arg::Long("quiet") => options.quiet = true,
+            Arg::Long("top") => options.top = Some(parser.value()?.parse()?),
+            Arg::Long("passes") => options.passes = passes(parser)?,
+            Arg::Long("counts") => options.counts = true,
+            Arg::Long("json") => options.json = true,
+            Arg::Value(file) if requests.is_none() => requests = Some(file),
+            other => return Err(other.unexpected()),
+        }
+    }
+    options.requests = requests.filter(|file| file != "-").map(PathBuf::from);
+    Ok(Command::Profile(options))
+}
+
 fn ftw(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     let mut options = FtwOptions::default();
     while let Some(argument) = parser.next()? {
@@ -290,6 +336,13 @@ fn jobs(parser: &mut Parser) -> Result<usize, lexopt::Error> {
     }
 }
 
+fn passes(parser: &mut Parser) -> Result<usize, lexopt::Error> {
+    match parser.value()?.parse()? {
+        passes @ 1..=PASSES_MAX => Ok(passes),
+        _ => Err(format!("--passes takes a number from 1 to {PASSES_MAX}").into()),
+    }
+}
+
 fn chunk(parser: &mut Parser) -> Result<usize, lexopt::Error> {
     match parser.value()?.parse()? {
         0 => Err("--body-chunk takes a number from 1".into()),
@@ -343,6 +396,7 @@ fn check(command: &Command) -> Result<(), String> {
             Ok(())
         }
         Command::Explain(options) => need_rules(&options.rules, "explain"),
+        Command::Profile(options) => need_rules(&options.rules, "profile"),
         Command::Ftw(options) => check_ftw(options),
     }
 }
@@ -381,6 +435,7 @@ Usage: glacis COMMAND [OPTION…]
   eval --rules FILE [REQUESTS|-]       evaluate requests, one JSON object a line
   eval --rules FILE --bench SECONDS    measure the time that they take
   explain --rules FILE [REQUEST|-]     why a request is refused, and what would let it pass
+  profile --rules FILE [REQUESTS|-]    what each rule costs
   ftw --tests DIR --rules FILE         run regression tests in the format of the OWASP CRS
   geo build FILE.mmdb                  countries of addresses, for the wasm-filter
   patches seclang|filter FILE…         virtual patches as rules, or for the wasm-filter
@@ -491,6 +546,33 @@ that do not match again are listed.
 
 An exclusion is given in two ways: for all requests, to stand behind the rules, and for one path, to stand
 before them. At most 48 rulesets are built to find and to try it. Exit status 1: a request is refused.
+"
+);
+
+const PROFILE_HELP: &str = concat!(
+    "\
+Tells what rules cost over a file of requests: how often each was visited, named as a candidate by its
+gate, run, and matched; the texts and bytes given to its operator; its time. The same for each chain of
+transformations, and what scans beforehand cost.
+
+Usage: glacis profile --rules FILE [--rules FILE…] [OPTION…] [REQUESTS.jsonl|-]
+
+",
+    rules_help!(),
+    "\
+  --top N              show the N rules, and chains of transformations, that cost most (20; with
+                       --json all that cost anything)
+  --passes N           evaluate all requests N times (1); counts are over all passes
+  --counts             no times: the answer is the same on each run, sorted by bytes
+  --json               one JSON object
+  -q, --quiet          no remarks on standard error
+
+In: requests as for `glacis eval`, at most 1000000. They are evaluated once before anything is counted,
+so that what is built while requests are evaluated is there.
+
+A rule's time is that of its gate and its whole chain. Work whose result other rules use too (what a chain
+of transformations makes of a value, a scan, a sieve) is charged to the rule that asks first: that part of
+its time is shown as shared. Scans before the rules of a phase are part of no rule's time.
 "
 );
 

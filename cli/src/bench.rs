@@ -13,6 +13,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::Write as _,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -97,7 +98,7 @@ pub(crate) fn run(options: &EvalOptions) -> Result<Outcome, Fault> {
     let program = Arc::new(ruleset::load(&options.rules, options.quiet)?);
     let load_ms = begin.elapsed().as_secs_f64() * 1e3;
 
-    let corpus = read(options)?;
+    let corpus = read(options.requests.as_deref())?;
     let body_chunk = options.body_chunk.unwrap_or(usize::MAX);
     let mut bench = Bench::new(program, options.reuse, body_chunk);
     bench.warm_up(&corpus, duration / 5);
@@ -150,14 +151,16 @@ fn each(
     Ok(Outcome::Clean)
 }
 
-struct Case {
-    request: Request,
-    unique_id: String,
+/// A request to be evaluated again and again.
+pub(crate) struct Case {
+    pub(crate) request: Request,
+    pub(crate) unique_id: String,
     bytes: usize,
 }
 
-fn read(options: &EvalOptions) -> Result<Vec<Case>, Fault> {
-    let mut lines = Lines::open(options.requests.as_deref())?;
+/// All requests of a file, or of standard input; one at least.
+pub(crate) fn read(path: Option<&Path>) -> Result<Vec<Case>, Fault> {
+    let mut lines = Lines::open(path)?;
     let mut corpus = Vec::new();
     loop {
         let batch = lines.batch(usize::MAX)?;
@@ -262,7 +265,7 @@ fn transact(transaction: &mut Transaction, case: &Case, body_chunk: usize, line:
 
 /// The CPU time that this thread has taken.
 #[cfg(not(target_family = "wasm"))]
-fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();
@@ -271,7 +274,7 @@ fn cpu_time() -> Duration {
 
 /// What the host gives out as its monotonic clock.
 #[cfg(target_family = "wasm")]
-fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     static BEGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     BEGIN.get_or_init(Instant::now).elapsed()
 }

@@ -1,5 +1,5 @@
-//! The glacis command: checks rules, evaluates requests and explains what became of them, runs the
-//! regression tests of the CRS, makes tables of countries.
+//! The glacis command: checks rules, evaluates requests, explains what became of them and tells what
+//! rules cost, runs the regression tests of the CRS, makes tables of countries.
 //!
 //! Exit status: 0 when all is well, 1 when something was found (an error in rules or input, a failed
 //! test), 2 when the command was called wrongly. Results go to standard output, remarks to standard
@@ -15,6 +15,7 @@ mod inspect;
 mod lint;
 mod output;
 mod patches;
+mod profile;
 mod record;
 mod ruleset;
 
@@ -42,6 +43,7 @@ fn run(command: &Command) -> Result<Outcome, Fault> {
         Command::Eval(options) if options.bench.is_some() => bench::run(options),
         Command::Eval(options) => eval::run(options),
         Command::Explain(options) => explain::run(options),
+        Command::Profile(options) => profile::run(options),
         Command::Ftw(options) => ftw::run(options),
         Command::Geo(options) => geo::run(options),
         Command::Patches(options) => patches::run(options),

@@ -48,6 +48,15 @@ fn messages() {
             1,
             "there is no such request",
         ),
+        ("profile eval/requests.jsonl", 2, "profile needs --rules FILE"),
+        ("profile --rules eval/rules.conf --passes 0", 2, "--passes takes a number from 1 to"),
+        ("profile --rules eval/rules.conf --top -1", 2, "cannot parse"),
+        ("profile --rules eval/rules.conf eval/empty.jsonl", 1, "there is no request"),
+        (
+            "profile --rules eval/rules.conf eval/malformed.jsonl",
+            1,
+            "eval/malformed.jsonl: line 1: ",
+        ),
         ("ftw --rules eval/rules.conf", 2, "ftw needs --tests DIR"),
         ("patches", 2, "patches needs `seclang` or `filter`"),
         ("patches seclang", 2, "patches needs files"),
@@ -108,6 +117,7 @@ fn help_is_a_result() {
         ("lint --help", "Usage: glacis lint"),
         ("eval -h", "Usage: glacis eval"),
         ("explain --help", "Usage: glacis explain"),
+        ("profile --help", "Usage: glacis profile"),
         ("ftw --help", "Usage: glacis ftw"),
     ] {
         let ran = glacis(arguments, b"");

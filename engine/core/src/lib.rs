@@ -63,9 +63,10 @@ pub use reference::reference;
 pub use settings::LimitAction;
 pub use source::{Input, NoFiles, Source, SourceError, SourceFile};
 pub use transaction::{
-    BodyRoom, Endpoint, Excerpt, Flags, Hidden, Match, MatchedRule, Scores, Start, TraceEvent,
-    TraceStep, TracedCapture, TracedChange, TracedMatch, TracedOutcome, TracedRule, TracedStage,
-    Transaction, Upload,
+    BodyRoom, Endpoint, Excerpt, Flags, Hidden, LaneCost, Match, MatchedRule, PhaseCost, Profile,
+    ProfiledLane, ProfiledRule, RuleCost, ScanCost, Scores, Start, TraceEvent, TraceStep,
+    TracedCapture, TracedChange, TracedMatch, TracedOutcome, TracedRule, TracedStage, Transaction,
+    Upload,
 };
 pub use unicode_map::UnicodeMap;
 pub use variable::{Kind, Variable};

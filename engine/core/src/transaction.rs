@@ -23,6 +23,7 @@ mod evaluate;
 mod expansion;
 mod matched;
 mod patterns;
+mod profile;
 mod record;
 mod request;
 mod sanitise;
@@ -52,6 +53,7 @@ use budget::Budget;
 pub(crate) use collections::PERSISTENT;
 use collections::PersistentCollection;
 pub use matched::{Match, MatchedRule, Scores};
+pub use profile::{LaneCost, PhaseCost, Profile, ProfiledLane, ProfiledRule, RuleCost, ScanCost};
 pub use record::Upload;
 pub use sanitise::Hidden;
 use scans::Scans;
@@ -253,6 +255,7 @@ pub struct Transaction {
     matches: matched::Matches,
     matched_ids: record::MatchedIds,
     trace: Option<Box<trace::Trace>>,
+    profile: Option<Box<Profile>>,
     highest_severity: u8,
     current_rule: Option<RuleIndex>,
     start_time: Duration,
@@ -293,6 +296,7 @@ impl Transaction {
             matches: matched::Matches::default(),
             matched_ids: record::MatchedIds::default(),
             trace: None,
+            profile: None,
             highest_severity: 255,
             current_rule: None,
             start_time: Duration::ZERO,
@@ -350,6 +354,9 @@ impl Transaction {
     /// Begins a new request, whatever became of the one before.
     pub fn start(&mut self, start: &Start<'_>) {
         self.clear();
+        if let Some(profile) = &mut self.profile {
+            profile.begin();
+        }
         self.start_time = start.time;
         self.set_start(start);
     }

@@ -182,3 +182,32 @@ fn traces_are_bounded() {
     assert!(seen.contains("ARGS=xxxx…8") || seen.contains("ARGS:q=xxxx…8"), "{seen}");
     assert!(seen.contains("0@7..8=a"), "{seen}");
 }
+
+/// A profile may be asked for in the middle of a transaction: what was before is not in it.
+#[test]
+fn a_profile_begins_when_it_is_asked_for() {
+    let mut transaction = transaction(
+        "SecRule ARGS \"@contains one\" \"id:1,phase:1,pass\"\n\
+         SecRule ARGS \"@contains two\" \"id:2,phase:2,pass\"",
+        Limits::default(),
+    );
+    let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+    let start = Start { unique_id: "1", time: Duration::ZERO, client: endpoint, server: endpoint };
+    transaction.start(&start);
+    transaction.request_line(b"GET", b"/?a=one+two", b"HTTP/1.1");
+    transaction.evaluate_request_headers();
+    assert!(transaction.profile().is_none() && transaction.profiled_rules().next().is_none());
+    let mut transaction = transaction.with_profile(|| 0);
+    transaction.evaluate_request_body();
+    let counts = |transaction: &Transaction| {
+        let profile = transaction.profile().unwrap();
+        let named: Vec<u64> = transaction.profiled_rules().map(|rule| rule.cost.named).collect();
+        (profile.transactions, profile.unnamed_transactions, named)
+    };
+    assert_eq!(counts(&transaction), (0, 0, vec![0, 1]));
+    run(&mut transaction, "/?a=one");
+    run(&mut transaction, "/?a=none");
+    assert_eq!(counts(&transaction), (2, 0, vec![2, 1]));
+    run(&mut transaction, "/?a=three");
+    assert_eq!(counts(&transaction), (3, 1, vec![2, 1]));
+}

@@ -254,6 +254,11 @@ fn check(path: &Path) {
     }
     let fresh = play(&mut used, &list, usize::MAX, true);
     assert_eq!(fresh, seen, "{}: in fresh transactions, with a trace", path.display());
+    let mut profiled = transaction(&program).with_profile(|| 0);
+    let counted = play(&mut profiled, &list, usize::MAX, false);
+    assert_eq!(counted, seen, "{}: with a profile", path.display());
+    let transactions = profiled.profile().map_or(0, |profile| profile.transactions);
+    assert_eq!(transactions, seen.len() as u64, "{}: all are counted", path.display());
     let mut every_rule = transaction(&Arc::new(build().without_gates()));
     let slow = play(&mut every_rule, &list, usize::MAX, false);
     assert_eq!(slow, seen, "{}: without gates", path.display());

@@ -46,7 +46,13 @@ impl Transaction {
             }
             _ => plan,
         };
+        if let Some(profile) = &mut self.profile {
+            profile.enter(phase);
+        }
         self.name_candidates(&program, plan);
+        if let Some(profile) = &mut self.profile {
+            profile.named();
+        }
         let mut at = 0;
         while let Some(next) = self.scans.next_candidate(at) {
             let rule = RuleIndex::from_usize(next);
@@ -55,11 +61,11 @@ impl Transaction {
                 continue;
             }
             // To ask may take steps too: values are transformed for it.
-            let flow = if self.may_match(&program, rule) {
-                self.run_chain(&program, rule)
-            } else {
-                Flow::Next
-            };
+            let named = self.may_match(&program, rule);
+            let flow = if named { self.run_chain(&program, rule) } else { Flow::Next };
+            if self.profile.is_some() {
+                self.profile_visit(&program, rule, named);
+            }
             match flow {
                 Flow::Next => {}
                 Flow::Skip(count) => at = plan.rules.after(rule, count),
@@ -127,6 +133,9 @@ impl Transaction {
             self.current_rule = Some(index);
             let matched = self.run_rule(program, index, rule);
             self.store.clear_temporary();
+            if let Some(profile) = &mut self.profile {
+                profile.ran(index, matched);
+            }
             if !matched {
                 return Flow::Next;
             }
@@ -138,7 +147,7 @@ impl Transaction {
     }
 
     /// Whether each match is recorded, even of a rule that does not log.
-    fn records_all(&self) -> bool {
+    pub(super) fn records_all(&self) -> bool {
         self.trace.is_some() || self.control.audit_parts.has(AuditPart::Rules)
     }
 
@@ -194,7 +203,7 @@ impl Transaction {
         };
         let mut stages = core::mem::take(&mut self.scratch.stages);
         let bytes = value.id.map_or(ByteSet::ALL, |id| self.known_bytes(id));
-        self.stages(program, lane, value.value, bytes, &mut stages);
+        self.stages(program, rule.lane, lane, value.value, bytes, &mut stages);
         let mut matched = false;
         for &slice in &stages {
             matched |= self.test(program, index, rule, operator, parameter, value, slice);
@@ -226,6 +235,9 @@ impl Transaction {
                 operator.matches(bytes, parameter, capturing, &mut self.scratch.capture)
             }
         };
+        if let Some(profile) = &mut self.profile {
+            profile.tested(index, slice.len());
+        }
         self.budget.charge(slice.len().saturating_add(self.scratch.capture.steps));
         self.flags.patterns_gave_up |= self.scratch.capture.gave_up;
         if matches == rule.negated {
@@ -301,9 +313,15 @@ impl Transaction {
         keep: bool,
     ) -> Slice {
         let steps = program.lanes.get(lane.get()).map_or(&[][..], |lane| &lane.steps);
+        if let Some(profile) = &mut self.profile {
+            profile.begin_shared();
+        }
         let mut changed = false;
         for step in steps {
             changed |= self.transform_step(program, step, value, changed, &mut bytes);
+        }
+        if let Some(profile) = &mut self.profile {
+            profile.transformed(lane, value.len(), changed);
         }
         if !changed {
             return value;
@@ -365,11 +383,15 @@ impl Transaction {
     pub(super) fn stages(
         &mut self,
         program: &Program,
+        id: LaneId,
         lane: &Lane,
         value: Slice,
         mut bytes: ByteSet,
         stages: &mut Vec<Slice>,
     ) {
+        if let Some(profile) = &mut self.profile {
+            profile.begin_shared();
+        }
         stages.clear();
         stages.push(value);
         let mut changed = false;
@@ -380,6 +402,9 @@ impl Transaction {
                 stages.push(self.store.push_temporary(&result));
                 self.scratch.transform_in = result;
             }
+        }
+        if let Some(profile) = &mut self.profile {
+            profile.transformed(id, value.len(), changed);
         }
     }
 

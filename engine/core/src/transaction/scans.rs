@@ -544,7 +544,13 @@ impl Transaction {
             return view;
         }
         let bytes = self.store.bytes(text);
+        if let Some(profile) = &mut self.profile {
+            profile.begin_shared();
+        }
         let named = program.index.scan(bytes, &mut self.scans.row);
+        if let Some(profile) = &mut self.profile {
+            profile.indexed(bytes.len());
+        }
         let view = self.scans.add_view(text, known_bytes(bytes), named);
         remember(&mut self.scans.values, id as usize, view);
         view
@@ -566,7 +572,7 @@ impl Transaction {
         }
         let view = match lane.each_stage {
             true if lane.is_too_short(text.len()) => raw,
-            true => self.stages_view(program, lane, text, raw),
+            true => self.stages_view(program, id, lane, text, raw),
             false => self.changed_view(program, id, text, value, raw),
         };
         if let Some(list) = self.scans.changed.get_mut(id.get()) {
@@ -591,17 +597,30 @@ impl Transaction {
             return raw;
         }
         let bytes = self.store.bytes(changed);
+        if let Some(profile) = &mut self.profile {
+            profile.begin_shared();
+        }
         let named = program.index.scan(bytes, &mut self.scans.row);
+        if let Some(profile) = &mut self.profile {
+            profile.indexed(bytes.len());
+        }
         let asked = program.lanes.get(lane.get()).is_none_or(|lane| lane.asks.bytes);
         let bytes = if asked { known_bytes(bytes) } else { ByteSet::ALL };
         self.scans.add_view(changed, bytes, named)
     }
 
     /// A value as it is, and each stage of a lane.
-    fn stages_view(&mut self, program: &Program, lane: &Lane, text: Slice, raw: ViewId) -> ViewId {
+    fn stages_view(
+        &mut self,
+        program: &Program,
+        id: LaneId,
+        lane: &Lane,
+        text: Slice,
+        raw: ViewId,
+    ) -> ViewId {
         let mut stages = core::mem::take(&mut self.scratch.stages);
         let first = self.scans.view(raw);
-        self.stages(program, lane, text, first.bytes, &mut stages);
+        self.stages(program, id, lane, text, first.bytes, &mut stages);
         let view = if let [_, changed @ ..] = stages.as_slice()
             && !changed.is_empty()
         {
@@ -609,7 +628,13 @@ impl Transaction {
             for &stage in changed {
                 let text = self.store.bytes(stage);
                 if text.len() >= lane.asks.text_min {
+                    if let Some(profile) = &mut self.profile {
+                        profile.begin_shared();
+                    }
                     named |= program.index.scan(text, &mut self.scans.row);
+                    if let Some(profile) = &mut self.profile {
+                        profile.indexed(text.len());
+                    }
                 }
                 if lane.asks.bytes {
                     bytes = bytes.union(known_bytes(text));
@@ -665,7 +690,14 @@ impl Transaction {
         if known != 0 {
             return known;
         }
-        let found = KNOWN | sieve.scan(self.store.bytes(text), &mut self.scans.fuel);
+        if let Some(profile) = &mut self.profile {
+            profile.begin_shared();
+        }
+        let text = self.store.bytes(text);
+        let found = KNOWN | sieve.scan(text, &mut self.scans.fuel);
+        if let Some(profile) = &mut self.profile {
+            profile.sieved(text.len());
+        }
         if let Some(place) = self.scans.sieved.get_mut(at) {
             *place = found;
         }

@@ -364,7 +364,11 @@ impl Transaction {
     }
 }
 
-fn traced_rule<'t>(program: &'t Program, index: RuleIndex, rule: &'t Rule) -> TracedRule<'t> {
+pub(super) fn traced_rule<'t>(
+    program: &'t Program,
+    index: RuleIndex,
+    rule: &'t Rule,
+) -> TracedRule<'t> {
     let before = program.rules.get(..index.get()).unwrap_or_default().iter().rev();
     let same = before.take_while(|earlier| earlier.id == rule.id).count();
     let (disruptive, status) = match &rule.disruptive {
