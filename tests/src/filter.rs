@@ -58,8 +58,8 @@ impl Filter {
         http::send(Some(from), proxy, request)
     }
 
-    /// What the access log says so far of requests of this client under this name: `verdict` or
-    /// `country`. A moment may pass before a request is among them.
+    /// What the access log says so far of requests of this client under this name: `verdict`,
+    /// `country` or `tags`. A moment may pass before a request is among them.
     ///
     /// # Errors
     ///
@@ -111,6 +111,7 @@ static_resources:
                   client: "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%"
                   verdict: "%FILTER_STATE(wasm.glacis.wasm:PLAIN)%"
                   country: "%FILTER_STATE(wasm.glacis.country:PLAIN)%"
+                  tags: "%FILTER_STATE(wasm.glacis.tags:PLAIN)%"
           http_filters:
 {before}
           - name: envoy.filters.http.wasm

@@ -34,7 +34,7 @@ impl Answer {
             Verdict::DeniedByList | Verdict::DeniedByCountry => {
                 (403, "Forbidden", "Requests from this address are not accepted.", Vec::new())
             }
-            Verdict::DeniedByPatch(_) => {
+            Verdict::DeniedAsBot(_) | Verdict::DeniedByPatch(_) => {
                 (403, "Forbidden", "This request is not accepted.", Vec::new())
             }
             Verdict::Limited(limit) => (
@@ -52,6 +52,7 @@ impl Answer {
             Verdict::Undecided(_, FailureMode::Open)
             | Verdict::AllowedByList
             | Verdict::Passed
+            | Verdict::ShadowDeniedAsBot(_)
             | Verdict::ShadowLimited(_) => return None,
         };
         fields.push(("content-type", "application/problem+json".to_owned()));
@@ -199,6 +200,7 @@ mod tests {
             Verdict::AllowedByList,
             Verdict::Passed,
             Verdict::ShadowLimited(3),
+            Verdict::ShadowDeniedAsBot(0),
             Verdict::Undecided(Reason::NoAddress, FailureMode::Open),
         ];
         for verdict in verdicts {

@@ -3,11 +3,13 @@
 //! All that is wrong is reported at once, each with its path in the document, what is wrong, and
 //! what to write instead. README.md documents the fields.
 
+mod bots;
 mod document;
 mod geo;
 mod limit;
 mod lists;
 
+use crate::bots::Bots;
 use crate::json::{self, Json};
 use document::{Object, Problems};
 pub(crate) use geo::{Geo, GeoSource};
@@ -30,6 +32,7 @@ const START_BYTES: usize = 24;
 pub(crate) struct Config {
     pub(crate) lists: AddressLists,
     pub(crate) geo: Option<Geo>,
+    pub(crate) bots: Option<Bots>,
     pub(crate) patches: Vec<Patch>,
     pub(crate) trusted_hops: u8,
     pub(crate) failure_mode: FailureMode,
@@ -90,13 +93,21 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
             );
         }
     };
-    const FIELDS: &[&str] =
-        &["address_lists", "geo", "virtual_patches", "trusted_hops", "failure_mode", "rate_limits"];
+    const FIELDS: &[&str] = &[
+        "address_lists",
+        "geo",
+        "bots",
+        "virtual_patches",
+        "trusted_hops",
+        "failure_mode",
+        "rate_limits",
+    ];
     let object = Object::new("$", &json, FIELDS, problems)?;
     let lists = lists::read(&object, problems);
     let trusted_hops = object.whole("trusted_hops", 0, 0, TRUSTED_HOPS_MAX, problems);
     let failure_mode = read_failure_mode(&object, problems);
     let geo = geo::read(&object, problems);
+    let bots = bots::read(&object, problems);
     let patches = read_patches(&object, problems);
     let rate_limits = limit::read_all(&object, problems);
     if geo.is_none()
@@ -107,7 +118,7 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
         problems.add::<()>("rate_limits", format_args!("{rule}"));
     }
     let trusted_hops = u8::try_from(trusted_hops).ok()?;
-    Some(Config { lists, geo, patches, trusted_hops, failure_mode, rate_limits })
+    Some(Config { lists, geo, bots, patches, trusted_hops, failure_mode, rate_limits })
 }
 
 fn read_patches(object: &Object<'_>, problems: &mut Problems) -> Vec<Patch> {
@@ -163,6 +174,33 @@ mod tests {
         assert!(!limit.shadow && !limit.headers_on_allowed);
     }
 
+    /// Each document of README.md is one that is accepted.
+    #[test]
+    fn examples_of_the_readme() {
+        const README: &str = include_str!("../README.md");
+        let table = glacis_limits::geo::CountryTable::new(Vec::new()).to_bytes();
+        let table = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, table);
+        let fenced = README.split("```").skip(1).step_by(2);
+        let (mut documents, mut plugins, mut feeds) = (0, 0, 0);
+        for block in fenced {
+            let (kind, text) = block.split_once('\n').unwrap();
+            let document = match (kind, text.split_once("value: |\n")) {
+                ("json", _) => text,
+                ("yaml", Some((_, plugin))) => plugin,
+                ("", _) => {
+                    feeds += 1;
+                    glacis_limits::network_list::NetworkList::parse(text, 9).unwrap();
+                    continue;
+                }
+                _ => continue,
+            };
+            (documents, plugins) =
+                if kind == "json" { (documents + 1, plugins) } else { (documents, plugins + 1) };
+            Config::parse(document.replace("BASE64", &table).as_bytes()).unwrap();
+        }
+        assert_eq!((documents, plugins, feeds), (1, 1, 1));
+    }
+
     #[test]
     fn every_field() {
         let config = Config::parse(
@@ -215,7 +253,7 @@ mod tests {
             (r#"{"trusted_hops": 1, "trusted_hops": 2}"#, "\"trusted_hops\" stands twice"),
             (
                 r#"{"deny": []}"#,
-                "deny: there is no such field; the fields here are address_lists, geo, virtual_patches, trusted_hops",
+                "deny: there is no such field; the fields here are address_lists, geo, bots, virtual_patches, trusted_hops",
             ),
             (r#"{"trusted_hops": -1}"#, "trusted_hops: it is a number that is negative"),
             (
@@ -252,6 +290,46 @@ mod tests {
             (
                 r#"{"rate_limits": [{"requests": 1.5}]}"#,
                 "rate_limits[0].requests: it is a number that is",
+            ),
+            (
+                r#"{"bots": {"scanners": "ban"}}"#,
+                "bots.scanners: it is \"ban\"; write \"deny\", \"tag\" or",
+            ),
+            (
+                r#"{"bots": {"bot": 1}}"#,
+                "bots.bot: there is no such field; the fields here are scanners",
+            ),
+            (
+                r#"{"bots": {"signatures": [{"contains": "ab"}]}}"#,
+                "bots.signatures[0].name: it is missing; write a text",
+            ),
+            (
+                r#"{"bots": {"signatures": [{"name": "a", "contains": "ab"}]}}"#,
+                "bots.signatures[0].contains: \"ab\": write 3 to 128 visible characters",
+            ),
+            (
+                r#"{"bots": {"signatures": [{"name": "a b", "contains": "abc"}]}}"#,
+                "bots.signatures[0].name: \"a b\": write 1 to 64 letters, digits",
+            ),
+            (
+                r#"{"bots": {"crawlers": {"networks": {"google": []}}}}"#,
+                "bots.crawlers.networks.google: there is no such field; the fields here are amazonbot",
+            ),
+            (
+                r#"{"bots": {"crawlers": {"networks": {"googlebot": ["x"]}, "action": "off"}}}"#,
+                "bots.crawlers.action: it is \"off\"; write \"deny\" or \"tag\"",
+            ),
+            (
+                r#"{"bots": {"browser_score": {"threshold": 11}}}"#,
+                "bots.browser_score.threshold: it is 11; write a whole number from 1 to 10",
+            ),
+            (
+                r#"{"bots": {"tls_fingerprints": {"ja3": ["ab"]}}}"#,
+                "bots.tls_fingerprints.ja3[0]: \"ab\": write 32 digits",
+            ),
+            (
+                r#"{"bots": {"tls_fingerprints": {"ja4": ["a_b"]}}}"#,
+                "bots.tls_fingerprints.ja4[0]: \"a_b\": write three groups",
             ),
             (
                 r#"{"rate_limits": [{"requests": 1, "per_seconds": 86401}]}"#,

@@ -18,6 +18,9 @@ pub(crate) trait Request {
 
     /// Dynamic metadata: the name of the filter that has set it, then the keys.
     fn metadata(&self, keys: &[String]) -> Option<Vec<u8>>;
+
+    /// A text in filter state, which only filters set.
+    fn filter_state(&self, name: &str) -> Option<Vec<u8>>;
 }
 
 /// A request and what has been worked out about it.
@@ -29,6 +32,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) tags: Vec<String>,
     /// Where it is; unknown as long as nobody has said so.
     pub(crate) country: Country,
+    /// How unlike a browser it is; 0 as long as nobody has looked.
+    pub(crate) bot_score: u8,
     path: OnceCell<Vec<u8>>,
     host: OnceCell<Vec<u8>>,
     method: OnceCell<Vec<u8>>,
@@ -53,7 +58,8 @@ pub(crate) enum Fingerprint {
 impl<'a> Facts<'a> {
     pub(crate) fn new(request: &'a dyn Request, client: Option<IpAddr>) -> Self {
         let (path, host, method) = Default::default();
-        Self { request, client, tags: Vec::new(), country: Country::UNKNOWN, path, host, method }
+        let (tags, country, bot_score) = (Vec::new(), Country::UNKNOWN, 0);
+        Self { request, client, tags, country, bot_score, path, host, method }
     }
 
     /// The first of these patches that describes the request, and still holds in this second.
@@ -71,6 +77,16 @@ impl<'a> Facts<'a> {
         let field = self.request.header(name).unwrap_or_default();
         let country = str::from_utf8(&field).ok().and_then(Country::parse);
         country.unwrap_or(Country::UNKNOWN)
+    }
+
+    /// A header field.
+    pub(crate) fn field(&self, name: &str) -> Option<Vec<u8>> {
+        self.request.header(name)
+    }
+
+    /// A text that another filter has left.
+    pub(crate) fn filter_state(&self, name: &str) -> Option<Vec<u8>> {
+        self.request.filter_state(name)
     }
 
     /// The path in one form; see [`path::normalized`].
@@ -217,6 +233,10 @@ pub(crate) mod fake {
 
         fn metadata(&self, keys: &[String]) -> Option<Vec<u8>> {
             self.header(&keys.join("/"))
+        }
+
+        fn filter_state(&self, name: &str) -> Option<Vec<u8>> {
+            self.header(name)
         }
     }
 }

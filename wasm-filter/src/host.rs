@@ -28,6 +28,8 @@ const VERSION_OF_ABSENT: u32 = u32::MAX;
 const VERDICT_PROPERTY: &str = "glacis.wasm";
 const TAGS_PROPERTY: &str = "glacis.tags";
 const COUNTRY_PROPERTY: &str = "glacis.country";
+const BOT_SCORE_PROPERTY: &str = "glacis.bot_score";
+const BOT_SCORE_HEADER: &str = "x-glacis-bot-score";
 const COUNTRY_HEADER: &str = "x-glacis-country";
 
 /// Shared data of the proxy, which the workers of one process have in common.
@@ -72,6 +74,10 @@ impl Request for Head {
         let mut path = vec!["metadata", "filter_metadata"];
         path.extend(keys.iter().map(String::as_str));
         hostcalls::get_property(path).ok().flatten()
+    }
+
+    fn filter_state(&self, name: &str) -> Option<Vec<u8>> {
+        hostcalls::get_property(vec!["filter_state", name]).ok().flatten()
     }
 }
 
@@ -123,6 +129,17 @@ pub(crate) fn note_country(country: &str, header: bool) {
     if header {
         let _ =
             hostcalls::set_map_value(MapType::HttpRequestHeaders, COUNTRY_HEADER, Some(country));
+    }
+}
+
+/// Notes how unlike a browser the request is, as filter state `wasm.glacis.bot_score`, and in a
+/// header field as the country.
+pub(crate) fn note_bot_score(score: u8, header: bool) {
+    let score = score.to_string();
+    let _ = hostcalls::set_property(vec![BOT_SCORE_PROPERTY], Some(score.as_bytes()));
+    if header {
+        let _ =
+            hostcalls::set_map_value(MapType::HttpRequestHeaders, BOT_SCORE_HEADER, Some(&score));
     }
 }
 

@@ -43,6 +43,9 @@ impl Http {
         if let Some(geo) = plugin.policy.geo() {
             host::note_country(facts.country.as_str(), geo.header);
         }
+        if let Some(bots) = plugin.policy.bots() {
+            host::note_bot_score(facts.bot_score, bots.header());
+        }
         judgement
     }
 }

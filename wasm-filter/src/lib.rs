@@ -15,6 +15,7 @@
 
 mod address;
 mod answer;
+mod bots;
 mod config;
 mod facts;
 mod feed;

@@ -1,5 +1,6 @@
 //! A configuration at work: what is known of a request in, a verdict out.
 
+use crate::bots::Bots;
 use crate::config::{Config, FailureMode, Geo, GeoSource, RateLimit};
 use crate::facts::{Facts, Fingerprint};
 use crate::feed::{Feed, Source};
@@ -32,6 +33,10 @@ pub(crate) enum Verdict {
     DeniedByList,
     /// Its country is not let in.
     DeniedByCountry,
+    /// It has this sign of a bot; see [`Bots::tag`].
+    DeniedAsBot(usize),
+    /// It has this one, but bots are only watched.
+    ShadowDeniedAsBot(usize),
     /// It is what this virtual patch describes, by its place in the configuration.
     DeniedByPatch(usize),
     /// Nothing speaks against it.
@@ -117,10 +122,36 @@ impl Policy {
         if self.refuses_country(facts.country) {
             return Verdict::DeniedByCountry.into();
         }
+        let bot = self.look_for_bots(facts);
+        if let Some(sign) = bot.filter(|_| !self.config.bots.as_ref().is_some_and(Bots::shadow)) {
+            return Verdict::DeniedAsBot(sign).into();
+        }
         if let Some(patch) = facts.patch(&self.config.patches, now_ns / SECOND_NS) {
             return Verdict::DeniedByPatch(patch).into();
         }
-        self.judge_limits(facts, now_ns, shared)
+        let mut judgement = self.judge_limits(facts, now_ns, shared);
+        if let (Verdict::Passed, Some(sign)) = (judgement.verdict, bot) {
+            judgement.verdict = Verdict::ShadowDeniedAsBot(sign);
+        }
+        judgement
+    }
+
+    /// Adds the tags of a bot, and its score; the first sign for which it is to be refused.
+    fn look_for_bots(&self, facts: &mut Facts<'_>) -> Option<usize> {
+        let bots = self.config.bots.as_ref()?;
+        let seen = bots.look(facts);
+        for tag in seen.signs.iter().map(|sign| bots.tag(*sign)) {
+            if !facts.tags.iter().any(|known| known == tag) {
+                facts.tags.push(tag.to_owned());
+            }
+        }
+        facts.bot_score = seen.score;
+        seen.refused
+    }
+
+    /// What is looked for, and whether the upstream is to be told.
+    pub(crate) fn bots(&self) -> Option<&Bots> {
+        self.config.bots.as_ref()
     }
 
     /// Where the client is; unknown if nothing says so.
@@ -237,6 +268,10 @@ impl Policy {
             Verdict::AllowedByList => "allowed:list".into(),
             Verdict::DeniedByList => "denied:list".into(),
             Verdict::DeniedByCountry => "denied:country".into(),
+            Verdict::DeniedAsBot(sign) => format!("denied:{}", self.bot_tag(sign)).into(),
+            Verdict::ShadowDeniedAsBot(sign) => {
+                format!("shadow:denied:{}", self.bot_tag(sign)).into()
+            }
             Verdict::DeniedByPatch(patch) => {
                 let id = self.config.patches.get(patch).map_or("", |patch| patch.id.as_str());
                 format!("denied:patch:{id}").into()
@@ -246,6 +281,10 @@ impl Policy {
             Verdict::ShadowLimited(limit) => format!("shadow:limited:{}", name(limit)).into(),
             Verdict::Undecided(reason, _) => reason.property().into(),
         }
+    }
+
+    fn bot_tag(&self, sign: usize) -> &str {
+        self.config.bots.as_ref().map_or("", |bots| bots.tag(sign))
     }
 }
 
@@ -496,6 +535,148 @@ mod tests {
         }
     }
 
+    const CURL: &[(&str, &str)] = &[("user-agent", "curl/8.5.0"), ("accept", "*/*")];
+    const CHROME: &str =
+        "Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/130.0.0.0 Safari/537.36";
+
+    type Row<'a> = (&'a str, &'a [(&'static str, &'static str)], &'a str, &'a str);
+
+    /// Each row: the client, what it sends, the verdict, and the tags.
+    #[track_caller]
+    fn check_bots(config: &str, rows: &[Row<'_>]) {
+        let (policy, shared) = (policy(config), Memory::default());
+        for (i, (client, fields, expected, tags)) in rows.iter().enumerate() {
+            let fake = Fake { fields: fields.to_vec() };
+            let mut facts = Facts::new(&fake, client.parse().ok());
+            let verdict = policy.judge(&mut facts, &[], T0, &shared).verdict;
+            let told = (policy.property(verdict), facts.tags.join(","));
+            assert_eq!(told, ((*expected).into(), (*tags).to_owned()), "row {i} of {config}");
+        }
+    }
+
+    #[test]
+    fn bots() {
+        let sqlmap: &[_] = &[("user-agent", "SQLMap/1.8#stable (https://sqlmap.org)")];
+        let named_only: &[_] = &[("user-agent", CHROME)];
+        let google: &[_] = &[("user-agent", "Mozilla/5.0 (compatible; Googlebot/2.1) curl/8")];
+        let tagged = "bot.tool.curl";
+        let both = "bot.claims.googlebot,bot.tool.curl";
+        check_bots(
+            r#"{"address_lists": {"allow": ["10.0.0.9"]}, "bots": {}}"#,
+            &[
+                ("10.0.0.1", sqlmap, "denied:bot.scanner.sqlmap", "bot.scanner.sqlmap"),
+                ("10.0.0.9", sqlmap, "allowed:list", ""),
+                ("10.0.0.1", CURL, "passed", tagged),
+                ("10.0.0.1", named_only, "passed", "bot.headers"),
+                ("10.0.0.1", google, "passed", both),
+                ("10.0.0.1", &[], "passed", "bot.no-agent"),
+            ],
+        );
+        check_bots(
+            r#"{"bots": {
+                "scanners": "tag", "tools": "off", "shadow": true,
+                "signatures": [{"name": "nikto", "contains": "nikto", "action": "off"},
+                               {"name": "mine", "contains": "mybot", "action": "deny"}],
+                "crawlers": {"networks": {"googlebot": ["192.0.2.0/24"]}, "action": "deny"},
+                "browser_score": {"threshold": 6}}, "rate_limits": [
+                    {"requests": 1, "match": {"tags": ["bot.outside.googlebot"]}}]}"#,
+            &[
+                ("10.0.0.1", sqlmap, "passed", "bot.scanner.sqlmap"),
+                ("10.0.0.1", &[("user-agent", "Nikto/2")], "passed", ""),
+                ("10.0.0.1", CURL, "passed", ""),
+                ("10.0.0.1", named_only, "passed", ""),
+                (
+                    "10.0.0.1",
+                    &[("user-agent", "MyBot MYBOT")],
+                    "shadow:denied:bot.signature.mine",
+                    "bot.signature.mine",
+                ),
+                ("192.0.2.1", google, "passed", "bot.verified.googlebot"),
+                // A tag of a bot is one for limits.
+                (
+                    "10.0.0.1",
+                    google,
+                    "shadow:denied:bot.outside.googlebot",
+                    "bot.outside.googlebot",
+                ),
+                ("10.0.0.1", google, "limited:per-address", "bot.outside.googlebot"),
+            ],
+        );
+        check_bots(
+            r#"{"bots": {"browser_score": {"threshold": 5, "action": "deny"}, "tls_fingerprints": {
+                "ja3": ["0123456789ABCDEF0123456789abcdef"], "ja4": ["t13d_b_C", "t13d_a_b"]}}}"#,
+            &[
+                ("10.0.0.1", named_only, "denied:bot.headers", "bot.headers"),
+                ("10.0.0.1", &[("user-agent", "x"), ("glacis.ja4", "t13d_a_c")], "passed", ""),
+                (
+                    "10.0.0.1",
+                    &[("user-agent", "x"), ("glacis.ja4", "t13d_b_c")],
+                    "denied:bot.tls",
+                    "bot.tls",
+                ),
+                (
+                    "10.0.0.1",
+                    &[("user-agent", "x"), ("glacis.ja3", "0123456789abcdef0123456789abcdef")],
+                    "denied:bot.tls",
+                    "bot.tls",
+                ),
+            ],
+        );
+    }
+
+    /// Who browses or calls an API by ordinary means is not refused by what is there by default,
+    /// nor is any of our own tools.
+    #[test]
+    fn ordinary_clients_are_not_refused_as_bots() {
+        let policy = policy(r#"{"bots": {}}"#);
+        let agents = [
+            CHROME,
+            "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
+            "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) Version/17.5 Safari/605.1.15",
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) Mobile/15E148",
+            "Opera/9.80 (Windows NT 6.1) Presto/2.12 Version/12.18",
+            "curl/8.5.0",
+            "Wget/1.21.4",
+            "Go-http-client/1.1",
+            "Go-http-client/2.0",
+            "Java/17.0.9",
+            "Java-http-client/21.0.1",
+            "Apache-HttpClient/5.2 (Java/17.0.9)",
+            "okhttp/4.12.0",
+            "python-requests/2.31.0",
+            "Python-urllib/3.12",
+            "python-httpx/0.27.0",
+            "Python/3.11 aiohttp/3.9.5",
+            "axios/1.7.2",
+            "node",
+            "undici",
+            "aws-sdk-go-v2/1.30.0 os/linux lang/go#1.22",
+            "Boto3/1.34.0 md/Botocore#1.34.0",
+            "grpc-java-netty/1.64.0",
+            "grpc-go/1.64.0",
+            "PostmanRuntime/7.39.0",
+            "kube-probe/1.30",
+            "ELB-HealthChecker/2.0",
+            "Prometheus/2.53.0",
+            "Envoy/HC",
+            "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
+            "MyApp/3 CFNetwork/1494 Darwin/23.4.0",
+            "Dalvik/2.1.0 (Linux; U; Android 13)",
+            "",
+        ];
+        let accepts: [&[(&str, &str)]; 3] = [
+            &[],
+            &[("accept", "*/*")],
+            &[("accept", "text/html"), ("accept-language", "en"), ("accept-encoding", "gzip")],
+        ];
+        for (agent, accept) in agents.iter().flat_map(|agent| accepts.map(|accept| (agent, accept)))
+        {
+            let fields = [accept, &[("user-agent", agent), (":scheme", "https")]].concat();
+            let judgement = judge(&policy, Some("192.0.2.1"), &Fake { fields }, &Memory::default());
+            assert_eq!(policy.property(judgement.verdict), "passed", "{agent} {accept:?}");
+        }
+    }
+
     /// Envoy's own geoip filter has said it.
     #[test]
     fn countries_of_a_header() {
@@ -643,6 +824,10 @@ mod tests {
         fn metadata(&self, _keys: &[String]) -> Option<Vec<u8>> {
             self.bytes()
         }
+
+        fn filter_state(&self, _name: &str) -> Option<Vec<u8>> {
+            self.bytes()
+        }
     }
 
     /// No bytes anywhere make the module panic, answer what is not to be said, or grow.
@@ -653,6 +838,8 @@ mod tests {
             r#"{{
                 "trusted_hops": 1, "geo": {{"table": "{table}", "deny": ["FR"]}},
                 "address_lists": {{"deny": ["10.0.0.0/8"]}},
+                "bots": {{"signatures": [{{"name": "a", "contains": "a/%", "action": "deny"}}],
+                          "tls_fingerprints": {{"ja4": ["a_b_c"]}}}},
                 "virtual_patches": [{{"id": "p", "cve": "CVE-1-1", "title": "t", "rule": 9100001,
                     "when": [{{"target": "path", "contains": "/../"}},
                              {{"target": "query", "contains": "="}}]}},

@@ -32,6 +32,7 @@ pub(crate) struct Plugin {
 #[derive(Debug)]
 pub(crate) struct Counters {
     denied: Counter,
+    shadow_denied: Counter,
     limited: Counter,
     shadow_limited: Counter,
     passed: Counter,
@@ -133,6 +134,7 @@ impl Counters {
     fn new() -> Self {
         Self {
             denied: Counter::new("glacis_wasm_denied_total"),
+            shadow_denied: Counter::new("glacis_wasm_shadow_denied_total"),
             limited: Counter::new("glacis_wasm_limited_total"),
             shadow_limited: Counter::new("glacis_wasm_shadow_limited_total"),
             passed: Counter::new("glacis_wasm_passed_total"),
@@ -147,9 +149,11 @@ impl Counters {
     /// Counts a request.
     pub(crate) fn count(&self, judgement: &Judgement) {
         match judgement.verdict {
-            Verdict::DeniedByList | Verdict::DeniedByCountry | Verdict::DeniedByPatch(_) => {
-                self.denied.increment();
-            }
+            Verdict::DeniedByList
+            | Verdict::DeniedByCountry
+            | Verdict::DeniedAsBot(_)
+            | Verdict::DeniedByPatch(_) => self.denied.increment(),
+            Verdict::ShadowDeniedAsBot(_) => self.shadow_denied.increment(),
             Verdict::Limited(..) => self.limited.increment(),
             Verdict::ShadowLimited(..) => self.shadow_limited.increment(),
             Verdict::AllowedByList | Verdict::Passed => self.passed.increment(),

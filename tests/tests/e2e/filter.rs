@@ -221,6 +221,71 @@ fn countries_of_addresses() {
     });
 }
 
+/// Puts what the client says is its fingerprint where a fingerprint of Envoy's TLS inspector would
+/// be; the filter cannot tell.
+const FINGERPRINT: &str = r#"
+          - name: envoy.filters.http.set_filter_state
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config
+              on_request_headers:
+              - {object_key: glacis.ja4, factory_key: envoy.string,
+                 format_string: {text_format_source: {inline_string: "%REQ(X-TEST-JA4)%"}}}"#;
+
+const BOTS: &str = r#"{"bots": {
+    "header": true, "browser_score": {"threshold": 5, "action": "deny"},
+    "signatures": [{"name": "mine", "contains": "evil bot", "action": "deny"}],
+    "crawlers": {"networks": {"googlebot": ["192.0.2.0/24"]}},
+    "tls_fingerprints": {"ja4": ["t13d1516h2_8daaf6152771_b186095e22b6"]}
+}}"#;
+
+/// By name, by what a browser would have sent, and by fingerprint; a made-up score is replaced.
+#[test]
+fn bots() {
+    const CHROME: &str = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like \
+                          Gecko) Chrome/130.0.0.0 Safari/537.36";
+    let own = Own::start("bots", Setup { plugin: BOTS, before: FINGERPRINT, feed: 0 });
+    let get = |agent: &str| Request::get("/echo").header("user-agent", agent);
+    let browser = |agent: &str| {
+        let page = get(agent).header("accept", "text/html,*/*;q=0.8");
+        page.header("accept-language", "en").header("accept-encoding", "gzip")
+    };
+    let google = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)";
+    let listed = get("a").header("x-test-ja4", "t13d1516h2_8daaf6152771_b186095e22b6");
+    let rows = [
+        (get("sqlmap/1.8.2#stable (https://sqlmap.org)"), 403, "bot.scanner.sqlmap", ""),
+        (get("An EVIL bot"), 403, "bot.signature.mine", ""),
+        (get(CHROME), 403, "bot.headers", ""),
+        (listed, 403, "bot.tls", ""),
+        (get("a").header("x-test-ja4", "t13d1516h2_8daaf6152771_b186095e22b7"), 200, "", "0"),
+        (browser(CHROME).header("x-glacis-bot-score", "9"), 200, "", "0"),
+        (browser(CHROME).header("sec-ch-ua-platform", "\"Android\""), 200, "", "3"),
+        (get("curl/8.5.0").header("accept", "*/*"), 200, "bot.tool.curl", "0"),
+        (get("Go-http-client/1.1"), 200, "bot.tool.go", "0"),
+        (get(google), 200, "bot.outside.googlebot", "0"),
+        (Request::get("/echo"), 200, "bot.no-agent", "0"),
+    ];
+    let mut expected_tags = Vec::new();
+    for (request, status, tags, score) in rows {
+        let from = client();
+        let answer = own.0.send(from, &request).unwrap();
+        assert_eq!(answer.status, status, "{request:?}");
+        if status == 200 {
+            let headers = answer.json()["headers"].clone();
+            let told: Vec<_> = headers.as_array().unwrap().iter().collect();
+            let told = told.iter().filter(|field| field[0] == "x-glacis-bot-score");
+            assert_eq!(told.map(|field| &field[1]).collect::<Vec<_>>(), [score], "{request:?}");
+        }
+        let verdict = if status == 200 { "passed".to_owned() } else { format!("denied:{tags}") };
+        expected_tags.push((from, tags, verdict));
+    }
+    eventually("tags and verdicts are in the log", Duration::from_secs(10), || {
+        expected_tags.iter().all(|(from, tags, verdict)| {
+            own.0.logged(*from, "tags").unwrap() == [*tags]
+                && own.0.logged(*from, "verdict").unwrap() == [verdict.as_str()]
+        })
+    });
+}
+
 /// All virtual patches at once, as the command prints them.
 #[test]
 fn virtual_patches() {

@@ -1,0 +1,212 @@
+//! What speaks for a bot: its name, what it lacks of the browser that it says it is, and how it
+//! speaks TLS.
+//!
+//! A client writes its own user-agent, so a scanner that wants to hide does. These checks keep out
+//! what does not bother to, and mark the rest for limits and rules.
+
+mod browser;
+mod known;
+
+use crate::facts::Facts;
+use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError};
+pub(crate) use browser::SCORE_MAX;
+use glacis_limits::cidr::CidrSet;
+pub(crate) use known::{CRAWLERS, SCANNERS, TOOLS};
+use std::net::IpAddr;
+
+/// How much of a user-agent is looked at, in bytes; those of browsers have less than 300.
+const AGENT_BYTES_MAX: usize = 2_048;
+/// Where a filter before ours leaves the fingerprints that Envoy's TLS inspector has made.
+const JA3_STATE: &str = "glacis.ja3";
+const JA4_STATE: &str = "glacis.ja4";
+
+/// What becomes of a request with a sign of a bot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Deny,
+    Tag,
+}
+
+/// What to look for, as the configuration has it.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) signatures: Vec<Signature>,
+    /// Of crawlers whose networks are known: the name, as in [`CRAWLERS`].
+    pub(crate) networks: Vec<(String, CidrSet)>,
+    /// For who says that it is such a crawler and comes from elsewhere.
+    pub(crate) outside: Action,
+    pub(crate) threshold: u8,
+    /// From the threshold on.
+    pub(crate) browser: Action,
+    /// Sorted, in lower case.
+    pub(crate) ja3: Vec<String>,
+    /// Sorted, in lower case.
+    pub(crate) ja4: Vec<String>,
+    pub(crate) tls: Action,
+    pub(crate) shadow: bool,
+    pub(crate) header: bool,
+}
+
+/// A text in user-agents, and what it says of those who send it.
+#[derive(Debug)]
+pub(crate) struct Signature {
+    pub(crate) tag: String,
+    pub(crate) contains: String,
+    pub(crate) action: Action,
+}
+
+/// The checks, ready for requests.
+#[derive(Debug)]
+pub(crate) struct Bots {
+    settings: Settings,
+    /// Finds signatures, then crawlers.
+    agents: AhoCorasick,
+    signs: Vec<Sign>,
+    crawlers: Vec<Crawler>,
+}
+
+/// A sign of a bot.
+#[derive(Debug)]
+struct Sign {
+    tag: String,
+    action: Action,
+}
+
+/// The places of a crawler's signs.
+#[derive(Debug)]
+struct Crawler {
+    name: &'static str,
+    claims: usize,
+    verified: usize,
+    outside: usize,
+}
+
+/// The places of the signs that are always there.
+const HEADERS: usize = 0;
+const TLS: usize = 1;
+const NO_AGENT: usize = 2;
+
+/// What was found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// The first sign that is to be refused; see [`Bots::tag`].
+    pub(crate) refused: Option<usize>,
+    /// All signs.
+    pub(crate) signs: Vec<usize>,
+    /// How unlike its browser it is, up to [`SCORE_MAX`].
+    pub(crate) score: u8,
+}
+
+impl Bots {
+    /// # Errors
+    ///
+    /// If the signatures are more than a table can hold, which their limits exclude.
+    pub(crate) fn new(settings: Settings) -> Result<Self, BuildError> {
+        let sign = |tag: &str, action| Sign { tag: tag.to_owned(), action };
+        let mut signs = vec![
+            sign("bot.headers", settings.browser),
+            sign("bot.tls", settings.tls),
+            sign("bot.no-agent", Action::Tag),
+        ];
+        signs.extend(settings.signatures.iter().map(|one| sign(&one.tag, one.action)));
+        let mut crawlers = Vec::with_capacity(CRAWLERS.len());
+        for (name, _) in CRAWLERS {
+            let claims = signs.len();
+            signs.push(sign(&format!("bot.claims.{name}"), Action::Tag));
+            signs.push(sign(&format!("bot.verified.{name}"), Action::Tag));
+            signs.push(sign(&format!("bot.outside.{name}"), settings.outside));
+            crawlers.push(Crawler { name, claims, verified: claims + 1, outside: claims + 2 });
+        }
+        let own = settings.signatures.iter().map(|one| one.contains.as_str());
+        let agents = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            // The smallest that is fast enough; a DFA would take megabytes in each worker.
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .build(own.chain(CRAWLERS.iter().map(|(_, contains)| *contains)))?;
+        Ok(Self { settings, agents, signs, crawlers })
+    }
+
+    /// Looks for all signs in a request. Linear in the length of its user-agent, of which it takes
+    /// the first 2,048 bytes.
+    pub(crate) fn look(&self, facts: &Facts<'_>) -> Seen {
+        let agent = facts.field("user-agent").unwrap_or_default();
+        let agent = agent.get(..AGENT_BYTES_MAX).unwrap_or(&agent);
+        let mut seen = Seen::default();
+        if agent.trim_ascii().is_empty() {
+            seen.signs.push(NO_AGENT);
+        }
+        let verified = self.look_at_agent(agent, facts.client, &mut seen.signs);
+        if !verified {
+            seen.score = browser::score(agent, facts);
+        }
+        if seen.score >= self.settings.threshold {
+            seen.signs.push(HEADERS);
+        }
+        if self.knows_fingerprint(facts) {
+            seen.signs.push(TLS);
+        }
+        let denies = |sign: &&usize| self.sign(**sign).is_some_and(|s| s.action == Action::Deny);
+        seen.refused = seen.signs.iter().find(denies).copied();
+        seen
+    }
+
+    /// Whether it is a crawler in a network of its own.
+    fn look_at_agent(&self, agent: &[u8], from: Option<IpAddr>, signs: &mut Vec<usize>) -> bool {
+        let mut verified = false;
+        for found in self.agents.find_overlapping_iter(agent) {
+            let place = found.pattern().as_usize();
+            let of_crawler = place.checked_sub(self.settings.signatures.len());
+            let sign = match of_crawler.and_then(|place| self.crawlers.get(place)) {
+                Some(crawler) => self.claim(crawler, from),
+                None => NO_AGENT + 1 + place,
+            };
+            verified |= self.crawlers.iter().any(|crawler| crawler.verified == sign);
+            // No more than there are signatures, however often one stands there.
+            if !signs.contains(&sign) {
+                signs.push(sign);
+            }
+        }
+        verified
+    }
+
+    /// What to make of who says that it is this crawler.
+    fn claim(&self, crawler: &Crawler, from: Option<IpAddr>) -> usize {
+        let own = self.settings.networks.iter().find(|(name, _)| name == crawler.name);
+        match own {
+            None => crawler.claims,
+            Some((_, networks)) if from.is_some_and(|from| networks.contains(from)) => {
+                crawler.verified
+            }
+            Some(_) => crawler.outside,
+        }
+    }
+
+    fn knows_fingerprint(&self, facts: &Facts<'_>) -> bool {
+        let knows = |known: &[String], name: &str| {
+            // Nobody asks for it without a list.
+            let given = (!known.is_empty()).then(|| facts.filter_state(name)).flatten();
+            let given = given.and_then(|bytes| String::from_utf8(bytes).ok());
+            given.is_some_and(|given| known.binary_search(&given.to_ascii_lowercase()).is_ok())
+        };
+        knows(&self.settings.ja3, JA3_STATE) || knows(&self.settings.ja4, JA4_STATE)
+    }
+
+    fn sign(&self, place: usize) -> Option<&Sign> {
+        self.signs.get(place)
+    }
+
+    /// The tag of a sign, such as `bot.scanner.nikto`.
+    pub(crate) fn tag(&self, sign: usize) -> &str {
+        self.sign(sign).map_or("", |sign| &sign.tag)
+    }
+
+    /// Whether nothing is refused.
+    pub(crate) fn shadow(&self) -> bool {
+        self.settings.shadow
+    }
+
+    /// Whether the upstream gets `x-glacis-bot-score`.
+    pub(crate) fn header(&self) -> bool {
+        self.settings.header
+    }
+}
