@@ -8,6 +8,8 @@ mod document;
 mod geo;
 mod limit;
 mod lists;
+#[cfg(test)]
+mod schema;
 
 use crate::bots::Bots;
 use crate::json::{self, Json};

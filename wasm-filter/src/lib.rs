@@ -13,6 +13,9 @@
 //! 3. Every request is counted once, by its verdict, and one that was decided without what the
 //!    decision needs is counted as an error too.
 
+// The first law; `unwrap`, `expect` and `panic!` are denied in the whole workspace.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+
 mod address;
 mod answer;
 mod bots;
