@@ -86,6 +86,15 @@ impl Envoy {
         Ok(self.stats(name)?.get(name).copied().unwrap_or(0))
     }
 
+    /// What Prometheus would scrape.
+    ///
+    /// # Errors
+    ///
+    /// If the admin port does not answer.
+    pub fn scrape(&self) -> Outcome<String> {
+        Ok(http::fetch(self.admin, "/stats/prometheus")?.text())
+    }
+
     /// Makes Envoy write out its access log, which it holds back for up to ten seconds.
     ///
     /// # Errors

@@ -1,12 +1,13 @@
 //! The wasm-filter alone in a real Envoy: no processor, only the filter before the sample upstream.
 
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use serde_json::Value;
 
 use crate::envoy::{self, Envoy};
-use crate::failure::Outcome;
+use crate::failure::{Outcome, io};
 use crate::http::{self, Request, Response};
 use crate::log::Folder;
 use crate::{ports, settings, upstream};
@@ -43,7 +44,7 @@ impl Filter {
         let [proxy, admin, upstream] = ports::free()?;
         upstream::spawn(upstream)?;
         let wasm = settings::wasm()?.display().to_string();
-        let config = config(&setup, [proxy, admin, upstream], &wasm);
+        let config = stats_config()? + &config(&setup, [proxy, admin, upstream], &wasm);
         let envoy = Envoy::start(&settings::envoy()?, &settings::root(), &config, admin, &folder)?;
         Ok(Self { envoy, folder, proxy })
     }
@@ -71,6 +72,15 @@ impl Filter {
         let of_client = lines.filter(|line| line["client"] == client.to_string());
         Ok(of_client.map(|line| line[name].as_str().unwrap_or_default().to_owned()).collect())
     }
+}
+
+/// The tags of statistics, as the quickstart has them.
+fn stats_config() -> Outcome<String> {
+    let file = settings::root().join("envoy-configs/quickstart/envoy.yaml");
+    let text = fs::read_to_string(&file).map_err(io("read", &file))?;
+    let start = text.find("stats_config:").unwrap_or(text.len());
+    let rest = text.get(start..).unwrap_or_default();
+    Ok(format!("{}\n", rest.split("\n\n").next().unwrap_or_default()))
 }
 
 /// The configuration of Envoy: JSON is YAML, so that the plugin's needs no indentation.

@@ -64,7 +64,9 @@ impl HttpContext for Http {
             ));
         };
         let judgement = self.judge(&plugin);
-        host::note_verdict(&plugin.policy.property(judgement.verdict));
+        let verdict = plugin.policy.property(judgement.verdict);
+        host::note_verdict(&verdict);
+        plugin.counters.count_verdict(&verdict);
         let limits = plugin.policy.rate_limits();
         let answer = Answer::new(&judgement, limits, host::request_id);
         if answer.is_none() {

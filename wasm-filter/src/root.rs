@@ -10,6 +10,7 @@ use glacis_limits::network_list::NetworkList;
 use proxy_wasm::traits::{Context, HttpContext, RootContext};
 use proxy_wasm::types::ContextType;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub(crate) struct Plugin {
 /// How many requests got which verdict.
 #[derive(Debug)]
 pub(crate) struct Counters {
+    /// One for each verdict in words, of which a configuration has so many and no more.
+    verdicts: RefCell<BTreeMap<String, Counter>>,
     denied: Counter,
     shadow_denied: Counter,
     limited: Counter,
@@ -133,6 +136,7 @@ impl Plugin {
 impl Counters {
     fn new() -> Self {
         Self {
+            verdicts: RefCell::default(),
             denied: Counter::new("glacis_wasm_denied_total"),
             shadow_denied: Counter::new("glacis_wasm_shadow_denied_total"),
             limited: Counter::new("glacis_wasm_limited_total"),
@@ -144,6 +148,17 @@ impl Counters {
             list_failures: Counter::new("glacis_wasm_list_failures_total"),
             list_entries: Counter::gauge("glacis_wasm_list_entries"),
         }
+    }
+
+    /// Counts a request by its verdict in words, as filter state has it.
+    pub(crate) fn count_verdict(&self, property: &str) {
+        let Ok(mut verdicts) = self.verdicts.try_borrow_mut() else { return };
+        if let Some(counter) = verdicts.get(property) {
+            return counter.increment();
+        }
+        let counter = Counter::new(&verdict_counter(property));
+        counter.increment();
+        verdicts.insert(property.to_owned(), counter);
     }
 
     /// Counts a request.
@@ -166,4 +181,15 @@ impl Counters {
             self.crowded.increment();
         }
     }
+}
+
+/// The name of a verdict's counter: `denied:list` is `glacis_wasm_verdicts_total.denied.list`, of
+/// which Envoy makes labels by regular expressions for tags (README.md). Colons would end a name in
+/// statsd.
+fn verdict_counter(property: &str) -> String {
+    let name = match property.strip_prefix("shadow:") {
+        Some(watched) => format!("shadow_{watched}"),
+        None => property.to_owned(),
+    };
+    format!("glacis_wasm_verdicts_total.{}", name.replace(':', "."))
 }

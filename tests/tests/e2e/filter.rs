@@ -286,6 +286,37 @@ fn bots() {
     });
 }
 
+/// Prometheus gets labels, by the regular expressions that the quickstart has.
+#[test]
+fn verdicts_are_labels() {
+    const PLUGIN: &str = r#"{"bots": {}, "rate_limits": [
+        {"name": "a/b.c", "requests": 1, "per_seconds": 3600},
+        {"name": "watch", "requests": 1, "per_seconds": 3600, "shadow": true, "key": ["host"]}
+    ]}"#;
+    let own = Own::start("labels", Setup { plugin: PLUGIN, before: "", feed: 0 });
+    let (one, get) = (client(), Request::get("/a"));
+    let sqlmap = Request::get("/a").header("user-agent", "sqlmap/1.8");
+    let rows = [(one, &get, 200), (one, &get, 429), (one, &get, 429), (client(), &get, 200)];
+    for (from, request, status) in rows.into_iter().chain([(client(), &sqlmap, 403)]) {
+        assert_eq!(own.status(from, request), status, "{request:?}");
+    }
+    let expected = [
+        r#"{glacis_verdict="passed"} 1"#,
+        r#"{glacis_verdict="limited",glacis_by="a/b.c"} 2"#,
+        r#"{glacis_verdict="shadow_limited",glacis_by="watch"} 1"#,
+        r#"{glacis_verdict="denied",glacis_by="bot.scanner.sqlmap"} 1"#,
+    ];
+    eventually("the labels are there", Duration::from_secs(10), || {
+        let scraped = own.0.envoy.scrape().unwrap();
+        let lines: Vec<_> =
+            scraped.lines().filter(|line| line.contains("verdicts_total")).collect();
+        println!("{lines:#?}");
+        let told = |labels| format!("glacis_wasm_verdicts_total{labels}");
+        expected.iter().all(|labels| lines.contains(&told(labels).as_str()))
+            && lines.iter().filter(|line| !line.starts_with('#')).count() == expected.len()
+    });
+}
+
 /// All virtual patches at once, as the command prints them.
 #[test]
 fn virtual_patches() {
