@@ -438,7 +438,8 @@ mod tests {
         assert_eq!(crs_request(""), b"GET  HTTP/1.1\n\n");
     }
 
-    /// What is fuzzed is what is built: the two lock files agree on what is in both. If not,
+    /// What is fuzzed is what is built: the two lock files agree on what is in both, where versions that Cargo
+    /// would not exchange for each other are not the same. If not,
     /// `cargo update --manifest-path fuzz/Cargo.toml NAME --precise VERSION`.
     #[test]
     fn lock_files_agree() {
@@ -452,8 +453,13 @@ mod tests {
             packages.map(|package| (field(package, "name"), field(package, "version"))).collect()
         };
         let (built, fuzzed) = (packages("Cargo.lock"), packages("fuzz/Cargo.lock"));
-        let names: BTreeSet<&str> = built.iter().map(|(name, _)| name.as_str()).collect();
-        let in_both = fuzzed.iter().filter(|(name, _)| names.contains(name.as_str()));
+        // 1.2.3 is a 1, 0.2.3 a 0.2.
+        let series = |(name, version): &(String, String)| {
+            let parts = if version.starts_with("0.") { 2 } else { 1 };
+            (name.clone(), version.split('.').take(parts).collect::<Vec<_>>().join("."))
+        };
+        let known: BTreeSet<(String, String)> = built.iter().map(series).collect();
+        let in_both = fuzzed.iter().filter(|package| known.contains(&series(package)));
         let others: Vec<_> = in_both.filter(|package| !built.contains(package)).collect();
         assert_eq!(others, Vec::<&(String, String)>::new());
         assert!(fuzzed.iter().any(|(name, _)| name == "regex-automata"));

@@ -65,7 +65,7 @@ fn watched_routes() {
     assert_eq!(line["glacis"]["verdict"], "observed", "{line}");
     assert_eq!(line["glacis"]["inspected"], "later", "{line}");
     counted(ext_proc, r#"glacis_requests_total{profile="default",verdict="deny"}"#, 1.0);
-    counted(ext_proc, r#"glacis_requests_total{profile="default",verdict="observed"}"#, 5.0);
+    counted(ext_proc, r#"glacis_requests_total{profile="watch",verdict="observed"}"#, 5.0);
     counted(ext_proc, r#"glacis_rule_matches_total{rule_id="941100"}"#, 6.0);
     let observed = |record: &&Value| record["action"] == "observed";
     eventually("a record of each", Duration::from_secs(5), || {
@@ -119,7 +119,7 @@ fn patches_in_band_and_crs_out_of_band() {
     assert_eq!(own.0.send(client(), &attack("/echo")).unwrap().status, 200);
     counted(&ext_proc, r#"glacis_requests_total{profile="default",verdict="allow"}"#, 2.0);
     counted(&ext_proc, r#"glacis_requests_total{profile="default",verdict="deny"}"#, 2.0);
-    counted(&ext_proc, r#"glacis_requests_total{profile="default",verdict="observed"}"#, 4.0);
+    counted(&ext_proc, r#"glacis_requests_total{profile="crs",verdict="observed"}"#, 4.0);
     counted(&ext_proc, r#"glacis_rule_matches_total{rule_id="941100"}"#, 1.0);
     counted(&ext_proc, r#"glacis_rule_matches_total{rule_id="944150"}"#, 1.0);
     counted(&ext_proc, r#"glacis_rule_matches_total{rule_id="10001"}"#, 1.0);
