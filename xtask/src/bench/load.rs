@@ -16,6 +16,10 @@ use crate::fetch::{self, Fetched};
 const LEVEL: u8 = 4;
 const WORKERS: &str = "2";
 
+/// Times that are measured, as long as one is over a bound. Machines are shared, and may be slow for a while;
+/// what is slow of itself is so each time.
+const ATTEMPTS: usize = 3;
+
 const MIB: f64 = (1 << 20) as f64;
 
 /// A number of the probe, with its unit.
@@ -61,7 +65,7 @@ pub(super) fn command(arguments: &[String]) -> Outcome<()> {
     compare(&fetch::ensure()?)
 }
 
-/// Measures; more than a bound is a failure.
+/// Measures; more than a bound, each time, is a failure.
 pub(super) fn compare(fetched: &Fetched) -> Outcome<()> {
     if !cfg!(target_os = "linux") {
         println!("memory and time of loading are measured on Linux only");
@@ -72,14 +76,16 @@ pub(super) fn compare(fetched: &Fetched) -> Outcome<()> {
     let rules = prepare::rules(&folder, &fetched.crs, LEVEL)?;
     let mut probe = Command::new(prepare::probe()?);
     probe.arg("load").args([&rules.main, &requests]).arg(WORKERS);
-    let told = output(&mut probe)?;
-    let told: Value = serde_json::from_str(&told)
-        .map_err(|error| Failure::new(format!("the probe's answer is not JSON: {error}")))?;
-    let over = rows(&told)?;
-    match over.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::new(format!("over the bound: {}", over.join(", ")))),
+    let mut over = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let told: Value = serde_json::from_str(&output(&mut probe)?)
+            .map_err(|error| Failure::new(format!("the probe's answer is not JSON: {error}")))?;
+        over = rows(&told)?;
+        if over.is_empty() {
+            return Ok(());
+        }
     }
+    Err(Failure::new(format!("over the bound: {}", over.join(", "))))
 }
 
 /// Prints the rows, and returns the names of those that are over their bounds.
