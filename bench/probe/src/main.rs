@@ -8,8 +8,8 @@
 //! `glacis-bench-probe load RULES.conf REQUESTS.jsonl WORKERS` tells the time that loading takes and the
 //! memory of the process when so many workers have taken all requests.
 //!
-//! `glacis-bench-probe hostile RULES.conf SIZES` tells what requests cost that were made to cost much, at
-//! each of the sizes; `glacis-bench-probe search RULES.conf SECONDS` looks for dearer ones.
+//! `glacis-bench-probe hostile RULES.conf SIZES [FAMILY]` tells what requests cost that were made to cost
+//! much, at each of the sizes; `glacis-bench-probe search RULES.conf SECONDS` looks for dearer ones.
 //!
 //! `cargo xtask bench counts`, `load` and `hostile` run it and compare.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]

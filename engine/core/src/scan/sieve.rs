@@ -634,7 +634,7 @@ mod tests {
             let sieve = Sieve::new(&hirs).unwrap();
             for _ in 0..60 {
                 let value = random.value();
-                let found = sieve.scan(&value, &mut usize::MAX.clone());
+                let found = sieve.scan(&value, &mut { usize::MAX });
                 let seen = if lowered { value.to_ascii_lowercase() } else { value.clone() };
                 for (bit, (pattern, text)) in patterns.iter().zip(&texts).enumerate() {
                     let expected = pattern.is_match(&seen);
@@ -671,7 +671,7 @@ mod tests {
                 .iter()
                 .enumerate()
                 .map(|(bit, pattern)| u64::from(pattern.is_match(&value)) << bit);
-            assert_eq!(sieve.scan(&value, &mut usize::MAX.clone()), expected.sum());
+            assert_eq!(sieve.scan(&value, &mut { usize::MAX }), expected.sum());
             let table = sieve.tables.get();
             assert!(table.bytes <= TABLE_BYTES_MAX + 4_096, "{}", table.bytes);
         }

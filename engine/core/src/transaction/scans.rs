@@ -538,19 +538,26 @@ impl Transaction {
         CellState { entered: self.scans.entered, same_as: id, first_view, bytes }
     }
 
+    /// Adds the rules that a text names to the row that is being made. Says whether there are any.
+    #[inline]
+    fn scan(&mut self, program: &Program, text: Slice) -> bool {
+        if let Some(profile) = &mut self.profile {
+            profile.begin_shared();
+        }
+        let named = program.index.scan(self.store.bytes(text), &mut self.scans.row);
+        if let Some(profile) = &mut self.profile {
+            profile.indexed(text.len());
+        }
+        named
+    }
+
     /// A value as it is.
     fn raw_view(&mut self, program: &Program, text: Slice, ValueId(id): ValueId) -> ViewId {
         if let Some(view) = lookup(&self.scans.values, id as usize) {
             return view;
         }
+        let named = self.scan(program, text);
         let bytes = self.store.bytes(text);
-        if let Some(profile) = &mut self.profile {
-            profile.begin_shared();
-        }
-        let named = program.index.scan(bytes, &mut self.scans.row);
-        if let Some(profile) = &mut self.profile {
-            profile.indexed(bytes.len());
-        }
         let view = self.scans.add_view(text, known_bytes(bytes), named);
         remember(&mut self.scans.values, id as usize, view);
         view
@@ -596,14 +603,8 @@ impl Transaction {
         if changed == text {
             return raw;
         }
+        let named = self.scan(program, changed);
         let bytes = self.store.bytes(changed);
-        if let Some(profile) = &mut self.profile {
-            profile.begin_shared();
-        }
-        let named = program.index.scan(bytes, &mut self.scans.row);
-        if let Some(profile) = &mut self.profile {
-            profile.indexed(bytes.len());
-        }
         let asked = program.lanes.get(lane.get()).is_none_or(|lane| lane.asks.bytes);
         let bytes = if asked { known_bytes(bytes) } else { ByteSet::ALL };
         self.scans.add_view(changed, bytes, named)
@@ -626,18 +627,11 @@ impl Transaction {
         {
             let (mut bytes, mut named) = (first.bytes, self.scans.add_row(first));
             for &stage in changed {
-                let text = self.store.bytes(stage);
-                if text.len() >= lane.asks.text_min {
-                    if let Some(profile) = &mut self.profile {
-                        profile.begin_shared();
-                    }
-                    named |= program.index.scan(text, &mut self.scans.row);
-                    if let Some(profile) = &mut self.profile {
-                        profile.indexed(text.len());
-                    }
+                if stage.len() >= lane.asks.text_min {
+                    named |= self.scan(program, stage);
                 }
                 if lane.asks.bytes {
-                    bytes = bytes.union(known_bytes(text));
+                    bytes = bytes.union(known_bytes(self.store.bytes(stage)));
                 }
             }
             self.scans.add_view(super::UNKNOWN, bytes, named)

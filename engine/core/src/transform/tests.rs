@@ -356,6 +356,8 @@ fn all_are_total_and_within_their_limit() {
             let changed = transformation.apply(&input, &mut out);
             let shown = || format!("{name} of {}", input.escape_ascii());
             assert!(out.len() <= transformation.output_limit(input.len()), "{}", shown());
+            let shorter = !changed || out.len() <= input.len();
+            assert!(transformation.lengthens() || shorter, "{}", shown());
             assert!(changed || out.is_empty(), "{}", shown());
             assert!(!changed || out != input, "{}", shown());
         }
