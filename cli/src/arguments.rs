@@ -159,6 +159,7 @@ enum RulesOption {
     Base,
     Crs,
     EveryRule,
+    NoRecall,
 }
 
 impl RulesOption {
@@ -168,6 +169,7 @@ impl RulesOption {
             Arg::Long("base") => Some(Self::Base),
             Arg::Long("crs") => Some(Self::Crs),
             Arg::Long("every-rule") => Some(Self::EveryRule),
+            Arg::Long("no-recall") => Some(Self::NoRecall),
             _ => None,
         }
     }
@@ -179,6 +181,7 @@ impl RulesOption {
             Self::Base => Rules::Base,
             Self::Crs => Rules::Crs(parser.value()?.into()),
             Self::EveryRule => Rules::EveryRule,
+            Self::NoRecall => Rules::NoRecall,
         })
     }
 }

@@ -18,6 +18,8 @@ pub(crate) enum Rules {
     Crs(PathBuf),
     /// `--every-rule`, for tests: no rule is left out because it cannot match.
     EveryRule,
+    /// `--no-recall`, for measuring: every text costs what it costs when it comes for the first time.
+    NoRecall,
 }
 
 /// Builds a program of `rules`, in order.
@@ -39,8 +41,11 @@ pub(crate) fn build_between(
     inputs.extend(self::inputs(rules)?);
     inputs.extend(behind.map(text));
     let program = Program::build(&inputs, &FileSource::new(), Limits::default());
-    let every_rule = rules.iter().any(|rules| matches!(rules, Rules::EveryRule));
-    Ok(if every_rule { program.map(Program::without_gates) } else { program })
+    let has = |wanted: fn(&Rules) -> bool| rules.iter().any(wanted);
+    let every_rule = has(|rules| matches!(rules, Rules::EveryRule));
+    let program = if every_rule { program.map(Program::without_gates) } else { program };
+    let no_recall = has(|rules| matches!(rules, Rules::NoRecall));
+    Ok(if no_recall { program.map(Program::without_recall) } else { program })
 }
 
 fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
@@ -54,7 +59,7 @@ fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
                     return Err(Fault::Input(message));
                 }
             },
-            Rules::EveryRule => {}
+            Rules::EveryRule | Rules::NoRecall => {}
             Rules::Base => inputs.push(glacis_rules::base()),
             Rules::Crs(dir) => {
                 let found = glacis_rules::crs(dir);

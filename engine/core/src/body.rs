@@ -342,7 +342,7 @@ pub struct BodyScratch {
 impl BodyScratch {
     /// Bytes that each buffer may keep between bodies, so that one large upload does not hold its size
     /// in memory for good.
-    pub const RETAINED_BYTES_MAX: usize = 1024 * 1024;
+    pub const RETAINED_BYTES_MAX: usize = 64 * 1024;
 
     /// Gives back what a large body made the buffers grow to.
     fn shrink(&mut self) {

@@ -18,6 +18,7 @@ mod load;
 mod lower;
 mod operators;
 mod placebo;
+mod settle;
 mod targets;
 mod updates;
 
@@ -34,6 +35,7 @@ use crate::{
     limits::Limits,
     plan::{self, Cell},
     program::{Lane, Program, ScoreSlots},
+    recall::Recall,
     scan::IndexBuilder,
     settings::{Settings, Treatment},
     source::{Input, Source},
@@ -380,6 +382,7 @@ impl<'s> Compiler<'s> {
         }
         self.placebo(&rules, &phases, &markers);
         let sieves = self.build_sieves(&mut rules);
+        let recall = Recall::new(&rules);
         let folded = self.fold(&rules, &phases, &markers, &captures);
         let mut tx_index: Vec<(Box<str>, TxSlot)> =
             self.tx_slots.into_iter().map(|(name, slot)| (name.into(), slot)).collect();
@@ -392,7 +395,7 @@ impl<'s> Compiler<'s> {
             settings: self.settings,
             limits: self.limits,
             folded,
-            plans: plan::plans(&rules, &phases, &self.cells, &self.lanes),
+            plans: plan::plans(&rules, &phases, &phases, &markers, &self.cells, &self.lanes),
             rules,
             phases,
             markers,
@@ -401,6 +404,7 @@ impl<'s> Compiler<'s> {
             lanes: self.lanes,
             index: self.index.build(),
             sources: self.sources,
+            recall,
             xpaths: self.xpaths,
             tx_names: self.tx_names,
             tx_index,

@@ -78,6 +78,11 @@ impl RuleSet {
         }
     }
 
+    /// Whether no rule is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.iter().all(|&bits| bits == 0)
+    }
+
     /// Empties the set and keeps its memory.
     pub(crate) fn clear(&mut self) {
         self.words.fill(0);

@@ -37,6 +37,7 @@ mod operator;
 mod pattern;
 mod plan;
 mod program;
+mod recall;
 mod reference;
 mod scan;
 mod settings;

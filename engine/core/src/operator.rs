@@ -67,15 +67,19 @@ impl TextTest {
 /// Whether `needle` occurs in `text`.
 ///
 /// A search is prepared for its needle, which costs more than the search where there is little to look at,
-/// as in CRS's lists of a few names.
+/// as in CRS's lists of a few names. There a byte in the middle is looked for: the outer ones are those that
+/// part names.
 fn occurs(needle: &[u8], text: &[u8]) -> bool {
     const LITTLE: usize = 256;
-    let [first, ..] = needle else { return true };
     if text.len() > LITTLE {
         return memmem::find(text, needle).is_some();
     }
-    memchr::memchr_iter(*first, text)
-        .any(|at| text.get(at..).is_some_and(|text| text.starts_with(needle)))
+    let middle = needle.len() / 2;
+    let Some(&byte) = needle.get(middle) else { return true };
+    memchr::memchr_iter(byte, text).any(|at| {
+        let start = at.checked_sub(middle);
+        start.and_then(|start| text.get(start..)).is_some_and(|text| text.starts_with(needle))
+    })
 }
 
 /// Which check digits a number found by a pattern must have.
@@ -169,6 +173,12 @@ impl Operator {
             }
             _ => None,
         }
+    }
+
+    /// Whether what it says of a value depends on nothing else.
+    pub(crate) fn looks_at_the_value_alone(&self) -> bool {
+        let is_constant = |text: &Expression| text.literal().is_some();
+        !matches!(self, Self::Deferred(_)) && self.parameter().is_none_or(is_constant)
     }
 
     /// Whether the operator holds for `value`, negation left to the caller.

@@ -14,6 +14,7 @@ use crate::{
     operator::{Capture, Comparison, Operator},
     pattern::Pattern,
     plan::{Cell, PhasePlan},
+    recall::Recall,
     scan::{ByteSet, Index, sieve::Sieve},
     settings::Settings,
     transform::Transformation,
@@ -43,10 +44,12 @@ pub struct Program {
     pub(crate) cells: Vec<Cell>,
     /// What is looked at before the rules of each phase.
     pub(crate) plans: [PhasePlan; 5],
-    /// Phase 1 without the rules whose outcome does not depend on the request.
+    /// The same without the rules whose outcome does not depend on the request.
     pub(crate) folded: Option<Folded>,
     /// What gates look at.
     pub(crate) sources: Vec<Source>,
+    /// What is known of texts that came before.
+    pub(crate) recall: Option<Recall>,
     /// Names of the members of `TX` that have a slot, in lower case.
     pub(crate) tx_names: Vec<Box<str>>,
     /// The slots of the named members, sorted by name: for names that come up at run time.
@@ -113,12 +116,17 @@ pub(crate) enum Gate {
     /// Nothing is known: the rule runs.
     #[default]
     Open,
+    /// One of the cells must hold a value of which is not known that it does not match: see
+    /// [`crate::recall`].
+    Unknown { cells: Box<[CellId]> },
     /// One of the cells must hold a text that the rule needs.
     Texts { cells: Box<[CellId]> },
     /// One of the cells must hold one of these bytes.
     Bytes { bytes: ByteSet, cells: Box<[CellId]> },
     /// The sieve must name the pattern of this number in one of the cells.
     Sieve { sieve: u16, pattern: u8, cells: Box<[CellId]> },
+    /// The operator, which costs little, must hold for the value of this scalar.
+    Scalar { variable: Variable },
     /// A number in `TX` must compare so, or not so.
     Number { slot: TxSlot, comparison: Comparison, number: i64, negated: bool },
     /// The number of such members, 0 or 1, must compare so, or not so.
@@ -145,10 +153,15 @@ impl Gate {
     /// Where the values of each target are asked about.
     pub(crate) const fn cells(&self) -> Option<&[CellId]> {
         match self {
-            Self::Texts { cells } | Self::Bytes { cells, .. } | Self::Sieve { cells, .. } => {
-                Some(cells)
-            }
-            Self::Open | Self::Number { .. } | Self::Count { .. } | Self::Values { .. } => None,
+            Self::Unknown { cells }
+            | Self::Texts { cells }
+            | Self::Bytes { cells, .. }
+            | Self::Sieve { cells, .. } => Some(cells),
+            Self::Open
+            | Self::Scalar { .. }
+            | Self::Number { .. }
+            | Self::Count { .. }
+            | Self::Values { .. } => None,
         }
     }
 }
@@ -453,7 +466,18 @@ impl Program {
             rule.only_flows = false;
         }
         self.folded = None;
-        self.plans = crate::plan::plans(&self.rules, &self.phases, &self.cells, &self.lanes);
+        self.recall = None;
+        let (rules, phases) = (&self.rules, &self.phases);
+        self.plans =
+            crate::plan::plans(rules, phases, phases, &self.markers, &self.cells, &self.lanes);
+        self
+    }
+
+    /// The same program with nothing remembered of earlier transactions' texts: each costs what it costs when
+    /// it comes for the first time. For tests and for measuring.
+    #[must_use]
+    pub fn without_recall(mut self) -> Self {
+        self.recall = None;
         self
     }
 

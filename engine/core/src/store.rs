@@ -191,10 +191,10 @@ impl Store {
 }
 
 /// Bytes of each buffer that a reused transaction keeps.
-const BUFFER_BYTES_KEPT: usize = 256 << 10;
+const BUFFER_BYTES_KEPT: usize = 64 << 10;
 
 /// Members of each collection that a reused transaction keeps room for.
-const PAIRS_KEPT: usize = 1 << 12;
+const PAIRS_KEPT: usize = 1 << 8;
 
 fn whole(region: Region, buffer: &[u8]) -> Slice {
     Slice { region, start: 0, end: u32::try_from(buffer.len()).unwrap_or(u32::MAX) }

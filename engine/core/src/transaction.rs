@@ -24,6 +24,7 @@ mod expansion;
 mod matched;
 mod patterns;
 mod profile;
+mod recalled;
 mod record;
 mod request;
 mod sanitise;
@@ -63,7 +64,7 @@ pub use trace::{
 };
 use tx::TxCollection;
 use values::ValueRef;
-pub(crate) use values::{is_stable, lists};
+pub(crate) use values::{is_short, is_stable, lists};
 
 /// What the host knows of a transaction before its first byte.
 #[derive(Clone, Copy, Debug)]
@@ -265,6 +266,8 @@ pub struct Transaction {
     lookups_left: usize,
     /// Work that rules may still do.
     budget: Budget,
+    /// Texts that were added to what is known.
+    learned: usize,
     patterns: patterns::ExpandedPatterns,
     scratch: Scratch,
 }
@@ -304,6 +307,7 @@ impl Transaction {
             lookup: None,
             lookups_left: 0,
             budget: Budget::default(),
+            learned: 0,
             patterns: patterns::ExpandedPatterns::default(),
             scratch: Scratch::default(),
             program,
@@ -329,6 +333,7 @@ impl Transaction {
         self.scalars.fill(Slice::EMPTY);
         for lane in &mut self.transformed {
             lane.clear();
+            lane.shrink_to(scans::VIEWS_KEPT);
         }
         self.scans.clear();
         self.tx.clear();
@@ -349,6 +354,7 @@ impl Transaction {
         self.patterns.clear();
         self.lookups_left = self.program.limits.lookups_max;
         self.budget = Budget::new(self.program.limits.rule_steps_max);
+        self.learned = 0;
     }
 
     /// Begins a new request, whatever became of the one before.

@@ -236,6 +236,9 @@ fn play(used: &mut Transaction, list: &[Section], chunk: usize, fresh: bool) -> 
     seen
 }
 
+/// A request has so many texts that may be recalled, at two for each pass.
+const RECALL_PASSES: usize = 8;
+
 fn check(path: &Path) {
     let text = fs::read_to_string(path).unwrap();
     let mut list = sections(&text);
@@ -252,6 +255,11 @@ fn check(path: &Path) {
         let again = play(&mut used, &list, chunk, false);
         assert_eq!(again, seen, "{}: in chunks of {chunk}", path.display());
     }
+    // Texts that came before are recalled, some more of them in each transaction.
+    for pass in 0..RECALL_PASSES {
+        let again = play(&mut used, &list, usize::MAX, false);
+        assert_eq!(again, seen, "{}: recalled, pass {pass}", path.display());
+    }
     let fresh = play(&mut used, &list, usize::MAX, true);
     assert_eq!(fresh, seen, "{}: in fresh transactions, with a trace", path.display());
     let mut profiled = transaction(&program).with_profile(|| 0);
@@ -259,6 +267,9 @@ fn check(path: &Path) {
     assert_eq!(counted, seen, "{}: with a profile", path.display());
     let transactions = profiled.profile().map_or(0, |profile| profile.transactions);
     assert_eq!(transactions, seen.len() as u64, "{}: all are counted", path.display());
+    let mut new = transaction(&Arc::new(build().without_recall()));
+    let again = play(&mut new, &list, usize::MAX, false);
+    assert_eq!(again, seen, "{}: with nothing recalled", path.display());
     let mut every_rule = transaction(&Arc::new(build().without_gates()));
     let slow = play(&mut every_rule, &list, usize::MAX, false);
     assert_eq!(slow, seen, "{}: without gates", path.display());

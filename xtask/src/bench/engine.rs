@@ -47,9 +47,13 @@ impl Engine {
     }
 }
 
+/// Ours, with nothing remembered of texts that came before: what a first request costs.
+const NO_RECALL: &str = "glacis-no-recall";
+
 pub(super) const OURS: Engine = Engine { name: "glacis", make: make_ours, find: make_ours };
 
 pub(super) const PEERS: &[Engine] = &[
+    Engine { name: NO_RECALL, make: make_ours, find: make_ours },
     Engine { name: "glacis-wasm", make: make_wasm, find: find_wasm },
     Engine { name: "coraza", make: make_coraza, find: find_coraza },
     Engine { name: "coraza-prefilter", make: make_coraza, find: find_coraza },
@@ -84,8 +88,9 @@ impl Built {
         let rules = self.rules(rules)?;
         let mut command = Command::new(&self.program);
         command.args(&self.arguments);
-        if self.name == OURS.name {
+        if self.name == OURS.name || self.name == NO_RECALL {
             command.args(["eval", "--quiet", "--rules"]).arg(rules);
+            command.args((self.name == NO_RECALL).then_some("--no-recall"));
             command.args(["--reuse", "--each", "--bench", &seconds.to_string()]).arg(requests);
         } else {
             command.arg(rules).arg(requests).arg(seconds.to_string());

@@ -10,29 +10,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Compiler, plan};
+use super::Compiler;
 use crate::{
     expand::{Expression, Segment},
     id::{LaneId, Phase, RuleIndex, RuleSet, TxSlot},
     operator::{Capture, Operator, leading_integer},
-    plan::PhasePlan,
+    plan::{self, PhasePlan, behind},
     program::{Change, Ctl, Disruptive, Flow, MatchAction, Rule, Select, SetVar, Target, TxKey},
     variable::Variable,
 };
 
-/// What is left of phase 1 when all that is known is done.
+/// What is left when all that is known beforehand is done.
 #[derive(Debug)]
 pub(crate) struct Folded {
-    /// The members of `TX` that have been set, in that order.
+    /// The members of `TX` that phase 1 begins with, in the order in which they were set.
     pub(crate) members: Vec<(TxSlot, Box<[u8]>)>,
-    /// What it took to evaluate them, in steps of a transaction's budget.
-    pub(crate) steps: u64,
-    /// The other rules.
-    pub(crate) plan: PhasePlan,
+    /// What it took to evaluate what is left out of each phase, in steps of a transaction's budget.
+    pub(crate) steps: [u64; 5],
+    /// The other rules of each phase.
+    pub(crate) plans: [PhasePlan; 5],
 }
 
 /// A rule that is evaluated when rules are loaded.
-enum Outcome {
+pub(super) enum Outcome {
     /// It depends on the request, or does more than set members of `TX`.
     Unknown,
     Matches(Changes),
@@ -40,11 +40,11 @@ enum Outcome {
 }
 
 /// Members of `TX` that are set, or unset.
-type Changes = Vec<(TxSlot, Option<Vec<u8>>)>;
+pub(super) type Changes = Vec<(TxSlot, Option<Vec<u8>>)>;
 
 /// What is known of `TX` at one point of phase 1.
 #[derive(Debug, Default)]
-struct Known {
+pub(super) struct Known {
     /// The limit of the text of a value.
     value_bytes_max: usize,
     members: BTreeMap<TxSlot, Vec<u8>>,
@@ -54,7 +54,7 @@ struct Known {
     unknown: BTreeSet<TxSlot>,
     /// Those that such a rule reads.
     read: BTreeSet<TxSlot>,
-    folded: RuleSet,
+    pub(super) folded: RuleSet,
     steps: u64,
 }
 
@@ -84,7 +84,8 @@ impl Compiler<'_> {
                 }
                 Outcome::DoesNotMatch => at + 1,
                 Outcome::Matches(changes) => {
-                    let Some(next) = behind(rule.flow, at, markers) else { break };
+                    let next = behind(rule.flow, at, markers, Phase::RequestHeaders);
+                    let Some(next) = next.filter(|&next| next > at) else { break };
                     known.apply(changes);
                     // Each rule is a step, and each look at a value.
                     known.steps += 1 + rule.targets.len() as u64;
@@ -94,27 +95,18 @@ impl Compiler<'_> {
             list.get(at..next)?.iter().for_each(|&index| known.folded.insert(index));
             at = next;
         }
-        let is_left = |&&index: &&RuleIndex| !known.folded.contains(index);
-        let left: Vec<RuleIndex> = list.iter().filter(is_left).copied().collect();
-        if left.len() == list.len() {
+        let settled = self.settle(rules, phases, markers, captures, &known);
+        let mut steps = settled.steps;
+        steps[Phase::RequestHeaders.index()] += known.steps;
+        let is_left =
+            |index: &RuleIndex| !known.folded.contains(*index) && !settled.rules.contains(*index);
+        let left = phases.each_ref().map(|list| list.iter().copied().filter(is_left).collect());
+        if left == *phases {
             return None;
         }
-        let plan = plan::plan(rules, &left, &self.cells, &self.lanes);
-        Some(Folded { steps: known.steps, members: known.into_members(), plan })
+        let plans = plan::plans(rules, phases, &left, markers, &self.cells, &self.lanes);
+        Some(Folded { steps, members: known.into_members(), plans })
     }
-}
-
-/// Where evaluation goes on behind a rule that matches; `None` where that is not ahead in this phase.
-fn behind(flow: Flow, at: usize, markers: &[[u32; 5]]) -> Option<usize> {
-    let next = match flow {
-        Flow::Next => at + 1,
-        Flow::Skip(count) => at.saturating_add(1 + count as usize),
-        Flow::SkipAfter(marker) => {
-            *markers.get(marker as usize)?.get(Phase::RequestHeaders.index())? as usize
-        }
-        Flow::SkipPhase => return None,
-    };
-    (next > at).then_some(next)
 }
 
 impl Known {
@@ -123,7 +115,7 @@ impl Known {
     }
 
     /// What the rule does, as far as that is known.
-    fn outcome(&self, rule: &Rule) -> Outcome {
+    pub(super) fn outcome(&self, rule: &Rule) -> Outcome {
         match self.matches(rule) {
             Some(false) => Outcome::DoesNotMatch,
             Some(true) => self.changes(rule).map_or(Outcome::Unknown, Outcome::Matches),
@@ -313,6 +305,16 @@ impl Known {
             }
             Segment::Scalar(variable) | Segment::Member(variable, _) => *variable != Variable::Tx,
         })
+    }
+
+    /// What stays known when other rules change these members.
+    pub(super) fn without(&self, slots: BTreeSet<TxSlot>) -> Self {
+        let members = self.members.iter().filter(|(slot, _)| !slots.contains(slot));
+        Self {
+            members: members.map(|(slot, value)| (*slot, value.clone())).collect(),
+            unknown: slots,
+            ..Self::new(self.value_bytes_max)
+        }
     }
 
     fn into_members(self) -> Vec<(TxSlot, Box<[u8]>)> {

@@ -10,8 +10,9 @@ use crate::{
     operator::{Operator, leading_integer},
     plan::Cell,
     program::{Asks, CellId, Gate, Rule, Select, Source, SourceId, Target},
+    recall::may_be_recalled,
     scan::sieve::{self, Sieve},
-    transaction::{is_stable, lists},
+    transaction::{is_short, is_stable, lists},
     transform::Transformation,
     variable::Variable,
 };
@@ -48,24 +49,40 @@ impl Compiler<'_> {
         if let Some(gate) = self.values_gate(rule) {
             return gate;
         }
-        // A rule with a negated operator matches where what it needs is missing.
+        if let Some(gate) = scalar_gate(rule) {
+            return gate;
+        }
         let gateable = |target: &Target| !target.count && is_stable(target.variable);
-        if rule.negated || !rule.targets.iter().all(gateable) {
+        if !rule.targets.iter().all(gateable) {
             return Gate::Open;
         }
+        // It matches where what its operator needs is missing.
+        if rule.negated {
+            return self.unknown_gate(rule);
+        }
         match needs {
-            Needs::Nothing => Gate::Open,
+            Needs::Nothing => self.unknown_gate(rule),
             Needs::OneOf(texts) if self.index.add(rule.index, &texts) => {
                 let shortest = texts.iter().map(Vec::len).min().unwrap_or_default();
                 self.asks(rule.lane, |asks| asks.add_text(shortest));
                 Gate::Texts { cells: self.cells_of(rule) }
             }
-            Needs::OneOf(_) => Gate::Open,
+            Needs::OneOf(_) => self.unknown_gate(rule),
             Needs::OneByteOf(bytes) => {
                 self.asks(rule.lane, Asks::add_bytes);
                 Gate::Bytes { bytes, cells: self.cells_of(rule) }
             }
             Needs::Pattern(pattern) => self.sieve_gate(rule, &pattern).unwrap_or_default(),
+        }
+    }
+
+    /// Of a rule of which only [`crate::recall`] can say that it does not match. Whatever its chain of
+    /// transformations is, the values as they are tell.
+    fn unknown_gate(&mut self, rule: &Gated<'_>) -> Gate {
+        let known = rule.targets.iter().any(|target| may_be_recalled(target.variable));
+        match known && rule.operator.looks_at_the_value_alone() {
+            true => Gate::Unknown { cells: self.cells_in(rule, LaneId::NONE) },
+            false => Gate::Open,
         }
     }
 
@@ -113,11 +130,15 @@ impl Compiler<'_> {
         Some(Gate::Sieve { sieve, pattern: number, cells: self.cells_of(rule) })
     }
 
-    /// One for each target.
+    /// One for each target, as the rule sees it.
     fn cells_of(&mut self, rule: &Gated<'_>) -> Box<[CellId]> {
+        self.cells_in(rule, rule.lane)
+    }
+
+    fn cells_in(&mut self, rule: &Gated<'_>, lane: LaneId) -> Box<[CellId]> {
         let cells = rule.targets.iter().map(|target| {
             let source = self.source_id(target);
-            self.cell_id(source, rule.lane)
+            self.cell_id(source, lane)
         });
         cells.collect()
     }
@@ -191,6 +212,19 @@ fn same_select(left: &Select, right: &Select) -> bool {
         | (Select::XmlAttributes, Select::XmlAttributes) => true,
         _ => false,
     }
+}
+
+/// `REQBODY_ERROR !@eq 0`: numbers and names that a request has one of.
+fn scalar_gate(rule: &Gated<'_>) -> Option<Gate> {
+    let [target] = rule.targets else { return None };
+    let costs_little = matches!(rule.operator, Operator::Number(..) | Operator::Text(..))
+        && rule.operator.looks_at_the_value_alone();
+    let has_one = is_short(target.variable)
+        && matches!(target.select, Select::All)
+        && !target.count
+        && target.except.is_empty()
+        && rule.lane == LaneId::NONE;
+    (costs_little && has_one).then_some(Gate::Scalar { variable: target.variable })
 }
 
 /// `TX:name @lt 3` and `&TX:name @eq 0`: most rules of CRS that are no patterns.

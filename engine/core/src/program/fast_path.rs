@@ -20,6 +20,8 @@ pub enum GateKind {
     Number,
     /// A member of `TX` must be there, or not be there.
     Count,
+    /// A number or a name that a request has one of (`REQBODY_ERROR`) must be as it asks.
+    Scalar,
     /// It counts values (`&ARGS`), and their number must compare as it asks.
     Values,
     /// Nothing: it is run for every request.
@@ -30,12 +32,13 @@ pub enum GateKind {
 
 impl GateKind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Texts,
         Self::Bytes,
         Self::Sieve,
         Self::Number,
         Self::Count,
+        Self::Scalar,
         Self::Values,
         Self::Open,
         Self::Always,
@@ -50,6 +53,7 @@ impl GateKind {
             Self::Sieve => "sieve",
             Self::Number => "number",
             Self::Count => "count",
+            Self::Scalar => "scalar",
             Self::Values => "values",
             Self::Open => "open",
             Self::Always => "always",
@@ -65,13 +69,14 @@ impl GateKind {
     pub(crate) const fn of(rule: &Rule) -> Self {
         match &rule.gate {
             Gate::Open if rule.operator.is_none() => Self::Always,
-            Gate::Open => Self::Open,
+            Gate::Open | Gate::Unknown { .. } => Self::Open,
             Gate::Texts { .. } => Self::Texts,
             Gate::Bytes { .. } => Self::Bytes,
             Gate::Sieve { .. } => Self::Sieve,
             Gate::Number { .. } => Self::Number,
             Gate::Count { .. } => Self::Count,
             Gate::Values { .. } => Self::Values,
+            Gate::Scalar { .. } => Self::Scalar,
         }
     }
 }
@@ -85,8 +90,9 @@ pub struct GatedRule {
     pub phase: Phase,
     /// What is asked before it is run.
     pub gate: GateKind,
-    /// Whether its outcome is the same for every request, and so was found when rules were loaded: it does
-    /// not run at all then, unless every match is recorded (a trace, audit log part `K`).
+    /// Whether its outcome is the same for every request, and so was found when rules were loaded, or such a
+    /// rule always skips it: it does not run at all then, unless every match is recorded (a trace, audit log
+    /// part `K`).
     pub folded: bool,
 }
 
@@ -103,7 +109,7 @@ impl Program {
 
     /// Whether the rule, a starter, was evaluated when rules were loaded.
     pub(crate) fn is_folded(&self, index: RuleIndex, phase: Phase) -> bool {
-        phase == Phase::RequestHeaders
-            && self.folded.as_ref().is_some_and(|folded| !folded.plan.rules.contains(index))
+        let plan = self.folded.as_ref().and_then(|folded| folded.plans.get(phase.index()));
+        plan.is_some_and(|plan| !plan.rules.contains(index))
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::{Allowed, Transaction, UNKNOWN, request::decimal, tx::TxCollection, values::ValueRef};
 use crate::{
     audit::AuditPart,
+    compile::Folded,
     expand::Expression,
     id::{LaneId, Phase, RuleIndex},
     operator::{Operator, leading_integer},
@@ -35,20 +36,19 @@ impl Transaction {
             return;
         }
         let program = Arc::clone(&self.program);
-        let Some(plan) = program.plans.get(phase.index()) else { return };
-        let plan = match &program.folded {
-            Some(folded) if phase == Phase::RequestHeaders && !self.records_all() => {
-                for (slot, value) in &folded.members {
-                    self.tx.set_slot(*slot, value);
-                }
-                self.budget.charge_steps(folded.steps);
-                &folded.plan
-            }
-            _ => plan,
+        let folded = program.folded.as_ref().filter(|_| !self.records_all());
+        if let Some(folded) = folded {
+            self.fold(folded, phase);
+        }
+        let plans = folded.map_or(&program.plans, |folded| &folded.plans);
+        let (Some(all), Some(plan)) = (program.plans.get(phase.index()), plans.get(phase.index()))
+        else {
+            return;
         };
         if let Some(profile) = &mut self.profile {
             profile.enter(phase);
         }
+        self.recall(&program, phase);
         self.name_candidates(&program, plan);
         if let Some(profile) = &mut self.profile {
             profile.named();
@@ -68,7 +68,8 @@ impl Transaction {
             }
             match flow {
                 Flow::Next => {}
-                Flow::Skip(count) => at = plan.rules.after(rule, count),
+                // Those that were evaluated beforehand count.
+                Flow::Skip(count) => at = all.rules.after(rule, count),
                 Flow::SkipAfter(marker) => {
                     // A marker that lies before the rule ends the phase, as in ModSecurity: going
                     // back would never end.
@@ -81,6 +82,16 @@ impl Transaction {
                 break;
             }
         }
+    }
+
+    /// Does what was evaluated when rules were loaded.
+    fn fold(&mut self, folded: &Folded, phase: Phase) {
+        if phase == Phase::RequestHeaders {
+            for (slot, value) in &folded.members {
+                self.tx.set_slot(*slot, value);
+            }
+        }
+        self.budget.charge_steps(folded.steps.get(phase.index()).copied().unwrap_or_default());
     }
 
     /// Whether an `allow` has taken this phase out.
@@ -304,7 +315,7 @@ impl Transaction {
     }
 
     /// Runs a chain of transformations. A value that nothing changes is not copied.
-    fn transform(
+    pub(super) fn transform(
         &mut self,
         program: &Program,
         lane: LaneId,

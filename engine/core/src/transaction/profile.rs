@@ -271,7 +271,7 @@ impl Profile {
             cost.time_ns += time;
             cost.shared_ns += shared;
         }
-        let looks = rule.gate.cells().is_some();
+        let looks = GateKind::of(rule).can_say_no() && rule.gate.cells().is_some();
         if named && looks && !core::mem::replace(&mut self.any_named, true) {
             self.unnamed_transactions -= 1;
         }

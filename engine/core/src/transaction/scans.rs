@@ -2,9 +2,10 @@
 
 use super::{Transaction, values, values::ValueRef};
 use crate::{
+    expand::Expression,
     id::{LaneId, RuleIndex, next_bit},
     operator::leading_integer,
-    plan::{Cell, PhasePlan, PlannedSource},
+    plan::{Cell, PhasePlan, PlannedCell},
     program::{CellId, Gate, Lane, Program, Rule, Select, Source, SourceId},
     scan::{
         ByteSet,
@@ -34,6 +35,8 @@ struct View {
     row: u32,
     /// Its bytes in both cases. An empty text has all, since a transformation may put something there.
     bytes: ByteSet,
+    /// Whether the row is of all rules, in all lanes: the text is known from earlier transactions.
+    recalled: bool,
 }
 
 /// What is known of a cell in one phase.
@@ -46,7 +49,7 @@ struct CellState {
     same_as: CellId,
     /// The views of its values: one for each member of its source, from here on in `cell_views`.
     first_view: usize,
-    /// The bytes in them.
+    /// The bytes in those that are not recalled.
     bytes: ByteSet,
 }
 
@@ -99,9 +102,9 @@ pub(super) struct Scans {
     cell_rows: Vec<u64>,
     /// What sieves say of all values of a cell, by cell and sieve.
     cell_sieved: Vec<u64>,
-    /// The rules of the phase that may match.
+    /// The rules of the phase that may match: those that are visited.
     candidates: Vec<u64>,
-    /// The rules of the phase whose gates are to be asked.
+    /// Those of them whose gates are to be asked yet.
     asked: Vec<u64>,
     fuel: usize,
 }
@@ -159,16 +162,30 @@ impl Scans {
         self.members.clear();
         self.cell_views.clear();
         assign(&mut self.candidates, plan.open.words());
-        assign(&mut self.asked, plan.asked.words());
+        self.asked.fill(0);
     }
 
     /// The first rule from `at` on that may match, as far as is known.
     pub(super) fn next_candidate(&self, at: usize) -> Option<usize> {
-        let candidate = next_bit(&self.candidates, at);
-        let asked = next_bit(&self.asked, at);
-        match (candidate, asked) {
-            (Some(candidate), Some(asked)) => Some(candidate.min(asked)),
-            (candidate, asked) => candidate.or(asked),
+        next_bit(&self.candidates, at)
+    }
+
+    /// The gates of these rules are asked when it is their turn.
+    fn ask(&mut self, rules: &[u64]) {
+        let sets = self.asked.iter_mut().zip(&mut self.candidates);
+        for ((asked, candidates), rules) in sets.zip(rules) {
+            *asked |= rules;
+            *candidates |= rules;
+        }
+    }
+
+    fn add_candidates(&mut self, rules: &[u64]) {
+        self.candidates.iter_mut().zip(rules).for_each(|(to, from)| *to |= from);
+    }
+
+    fn add_candidate(&mut self, rule: RuleIndex) {
+        if let Some(word) = self.candidates.get_mut(rule.get() / 64) {
+            *word |= 1 << (rule.get() % 64);
         }
     }
 
@@ -182,7 +199,8 @@ impl Scans {
     }
 
     fn view(&self, view: ViewId) -> View {
-        let unsure = View { text: super::UNKNOWN, row: UNKNOWN, bytes: ByteSet::ALL };
+        let unsure =
+            View { text: super::UNKNOWN, row: UNKNOWN, bytes: ByteSet::ALL, recalled: false };
         self.views.get(view as usize).copied().unwrap_or(unsure)
     }
 
@@ -208,8 +226,24 @@ impl Scans {
         } else {
             EMPTY_ROW
         };
-        self.views.push(View { text, row, bytes });
+        self.views.push(View { text, row, bytes, recalled: false });
         u32::try_from(self.views.len() - 1).unwrap_or(UNKNOWN)
+    }
+
+    /// Whether a value has been looked at.
+    pub(super) fn knows(&self, ValueId(id): ValueId) -> bool {
+        lookup(&self.values, id as usize).is_some()
+    }
+
+    /// Adds the view of a text that is known from earlier transactions to match none but these rules.
+    pub(super) fn add_recalled(&mut self, id: ValueId, text: Slice, bytes: ByteSet, rules: &[u64]) {
+        let named = rules.iter().any(|&bits| bits != 0);
+        assign(&mut self.row, rules);
+        let view = self.add_view(text, bytes, named);
+        if let Some(view) = self.views.get_mut(view as usize) {
+            view.recalled = true;
+        }
+        remember(&mut self.values, id.0 as usize, view);
     }
 
     fn set_cell(&mut self, id: CellId, state: CellState) {
@@ -255,25 +289,17 @@ impl Scans {
         }
     }
 
-    /// Names the rules of a source that its values may match.
-    fn name(&mut self, planned: &PlannedSource, cell: CellState) {
+    /// Names those of the rules that a cell names, for the texts they need.
+    fn name(&mut self, rules: &[u64], cell: CellState) {
         let row = self.cell_rows.get(nth(cell.same_as.get(), self.words)).unwrap_or_default();
-        let rules = planned.rules.words();
         for ((candidates, rules), named) in self.candidates.iter_mut().zip(rules).zip(row) {
             *candidates |= rules & named;
-        }
-        for (bytes, rules) in &planned.changing {
-            if cell.bytes.intersects(*bytes) {
-                for (asked, rules) in self.asked.iter_mut().zip(rules.words()) {
-                    *asked |= rules;
-                }
-            }
         }
     }
 }
 
 /// The bytes of a text in both cases; any, when there are none.
-fn known_bytes(text: &[u8]) -> ByteSet {
+pub(super) fn known_bytes(text: &[u8]) -> ByteSet {
     if text.is_empty() { ByteSet::ALL } else { ByteSet::of(text).folded() }
 }
 
@@ -308,32 +334,88 @@ fn remember(list: &mut Vec<ViewId>, at: usize, view: ViewId) {
     }
 }
 
-/// Words of rows, and views, whose memory a reused transaction keeps.
-const WORDS_KEPT: usize = 1 << 16;
-const VIEWS_KEPT: usize = 1 << 12;
+/// Words of rows, and views, whose memory a reused transaction keeps: enough for pages and forms. A service
+/// keeps a transaction for each open stream.
+const WORDS_KEPT: usize = 1 << 12;
+pub(super) const VIEWS_KEPT: usize = 1 << 9;
 
 impl Transaction {
     /// Looks at the values that the rules of a phase look at, and names the rules that may match.
+    ///
+    /// Where rules are profiled, the gate of each is asked in its turn, so that its cost is known.
     pub(super) fn name_candidates(&mut self, program: &Program, plan: &PhasePlan) {
         self.scans.enter(plan);
+        let asks_all = self.profile.is_some();
+        self.scans.ask(if asks_all { plan.looking.words() } else { plan.asked.words() });
         for planned in &plan.sources {
-            let cell = self.cell(program, planned.plain);
-            self.scans.name(planned, cell);
+            let plain = self.cell(program, planned.plain);
+            self.scans.name(planned.rules.words(), plain);
+            // There are no values, or all are known.
+            if plain.bytes == ByteSet::EMPTY {
+                continue;
+            }
+            self.scans.add_candidates(planned.unknown.words());
+            for cell in &planned.cells {
+                let is_changed = plain.bytes.intersects(cell.triggers);
+                if is_changed {
+                    self.scans.ask(cell.asked.words());
+                }
+                match asks_all {
+                    true if is_changed => self.scans.ask(cell.texts.words()),
+                    true => {}
+                    false => self.name_in_cell(program, cell, plain, is_changed),
+                }
+            }
         }
     }
 
-    /// Whether it is possible that the rule, and so its chain, matches.
+    /// Names the rules that a cell may match, of those whose gates are not asked in their turn.
+    fn name_in_cell(
+        &mut self,
+        program: &Program,
+        planned: &PlannedCell,
+        plain: CellState,
+        is_changed: bool,
+    ) {
+        let PlannedCell { cell, texts, bytes, sieves, .. } = planned;
+        let state = match is_changed {
+            true if texts.is_empty() && bytes.is_empty() && sieves.is_empty() => return,
+            true => self.cell(program, *cell),
+            false => plain,
+        };
+        if state.same_as != plain.same_as {
+            self.scans.name(texts.words(), state);
+        }
+        for &(bytes, rule) in bytes {
+            if state.bytes.intersects(bytes) {
+                self.scans.add_candidate(rule);
+            }
+        }
+        for sieve in sieves {
+            let found = self.cell_sieved(program, state, sieve.sieve) & sieve.patterns;
+            if found != 0 {
+                for &(pattern, rule) in &sieve.rules {
+                    if found & (1 << pattern) != 0 {
+                        self.scans.add_candidate(rule);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether it is possible that the rule, a candidate, and so its chain, matches.
     pub(super) fn may_match(&mut self, program: &Program, index: RuleIndex) -> bool {
         let Some(rule) = program.rules.get(index.get()) else { return false };
         match &rule.gate {
             Gate::Open => true,
-            Gate::Texts { cells } => {
-                has(&self.scans.candidates, index)
+            Gate::Unknown { cells }
+            | Gate::Texts { cells }
+            | Gate::Bytes { cells, .. }
+            | Gate::Sieve { cells, .. } => {
+                !has(&self.scans.asked, index)
                     || cells.iter().any(|&cell| self.cell_may_match(program, index, rule, cell))
             }
-            Gate::Bytes { cells, .. } | Gate::Sieve { cells, .. } => {
-                cells.iter().any(|&cell| self.cell_may_match(program, index, rule, cell))
-            }
+            Gate::Scalar { variable } => self.scalar_matches(rule, *variable),
             Gate::Number { slot, comparison, number, negated } => self
                 .tx
                 .slot(*slot)
@@ -348,6 +430,14 @@ impl Transaction {
                 comparison.holds(count, *number) != *negated
             }
         }
+    }
+
+    /// Whether the rule's operator, which looks at nothing else, holds for a scalar.
+    fn scalar_matches(&mut self, rule: &Rule, variable: Variable) -> bool {
+        let Some(operator) = &rule.operator else { return true };
+        let parameter = operator.parameter().and_then(Expression::literal).unwrap_or_default();
+        let value = self.store.bytes(self.scalar(variable));
+        operator.matches(value, parameter, false, &mut self.scratch.capture) != rule.negated
     }
 
     /// Appends to the scratch list the values of a rule's targets that it may match, in their order.
@@ -388,13 +478,20 @@ impl Transaction {
         rule: &Rule,
         view: ViewId,
     ) -> bool {
+        let known = self.scans.view(view);
         match &rule.gate {
-            Gate::Texts { .. } => self.scans.names(self.scans.view(view), index),
-            Gate::Bytes { bytes, .. } => self.scans.view(view).bytes.intersects(*bytes),
+            _ if known.recalled => self.scans.names(known, index),
+            Gate::Texts { .. } => self.scans.names(known, index),
+            Gate::Bytes { bytes, .. } => known.bytes.intersects(*bytes),
             Gate::Sieve { sieve, pattern, .. } => {
                 self.sieved(program, *sieve, view) & (1 << pattern) != 0
             }
-            Gate::Open | Gate::Number { .. } | Gate::Count { .. } | Gate::Values { .. } => true,
+            Gate::Open
+            | Gate::Unknown { .. }
+            | Gate::Scalar { .. }
+            | Gate::Number { .. }
+            | Gate::Count { .. }
+            | Gate::Values { .. } => true,
         }
     }
 
@@ -407,13 +504,21 @@ impl Transaction {
         id: CellId,
     ) -> bool {
         let cell = self.cell(program, id);
+        if self.scans.cell_names(cell.same_as, index) {
+            return true;
+        }
         match &rule.gate {
-            Gate::Texts { .. } => self.scans.cell_names(cell.same_as, index),
+            Gate::Texts { .. } => false,
+            Gate::Unknown { .. } => cell.bytes != ByteSet::EMPTY,
             Gate::Bytes { bytes, .. } => cell.bytes.intersects(*bytes),
             Gate::Sieve { sieve, pattern, .. } => {
                 self.cell_sieved(program, cell, *sieve) & (1 << pattern) != 0
             }
-            Gate::Open | Gate::Number { .. } | Gate::Count { .. } | Gate::Values { .. } => true,
+            Gate::Open
+            | Gate::Scalar { .. }
+            | Gate::Number { .. }
+            | Gate::Count { .. }
+            | Gate::Values { .. } => true,
         }
     }
 
@@ -502,7 +607,9 @@ impl Transaction {
             self.scans.cell_views.push(view);
             let view = self.scans.view(view);
             self.scans.add_to_cell(id, view);
-            bytes = bytes.union(view.bytes);
+            if !view.recalled {
+                bytes = bytes.union(view.bytes);
+            }
         }
         CellState { entered: self.scans.entered, same_as: id, first_view, bytes }
     }
@@ -523,7 +630,8 @@ impl Transaction {
         let mut bytes = plain.bytes;
         for (at, place) in (first..last).zip(first_view..) {
             let Some(&raw) = self.scans.cell_views.get(place) else { break };
-            if !self.scans.view(raw).bytes.intersects(lane.triggers) {
+            let plain = self.scans.view(raw);
+            if plain.recalled || !plain.bytes.intersects(lane.triggers) {
                 continue;
             }
             let Some(&Member { text, id: value, .. }) = self.scans.members.get(at) else { break };
@@ -661,7 +769,9 @@ impl Transaction {
         let mut found = KNOWN;
         for view in (state.first_view..).take(last - first) {
             let view = self.scans.cell_views.get(view).copied().unwrap_or(UNKNOWN);
-            found |= self.sieved(program, sieve, view);
+            if !self.scans.view(view).recalled {
+                found |= self.sieved(program, sieve, view);
+            }
         }
         if let Some(place) = self.scans.cell_sieved.get_mut(place) {
             *place = found;

@@ -94,6 +94,24 @@ pub(crate) const fn is_stable(variable: Variable) -> bool {
     )
 }
 
+/// Whether a variable has one value, and that a short one: a number or a name.
+pub(crate) const fn is_short(variable: Variable) -> bool {
+    matches!(
+        variable,
+        Variable::ArgsCombinedSize
+            | Variable::FilesCombinedSize
+            | Variable::InboundDataError
+            | Variable::MultipartStrictError
+            | Variable::MultipartUnmatchedBoundary
+            | Variable::OutboundDataError
+            | Variable::ReqbodyError
+            | Variable::ReqbodyProcessor
+            | Variable::ReqbodyProcessorError
+            | Variable::RequestBodyLength
+            | Variable::ResponseStatus
+    )
+}
+
 /// Whether a selection takes the member of that name.
 pub(super) fn selects(select: &Select, name: &[u8]) -> bool {
     match select {
