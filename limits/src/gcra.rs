@@ -73,6 +73,12 @@ impl Gcra {
         self.burst
     }
 
+    /// The time between two tokens, rounded up.
+    #[must_use]
+    pub const fn interval_ns(&self) -> u64 {
+        self.interval_ns
+    }
+
     /// Takes `cost` tokens if they are there at `now_ns`, and says how the client stands.
     #[must_use]
     pub fn take(&self, arrival_ns: u64, now_ns: u64, cost: u32) -> (u64, Decision) {
@@ -95,6 +101,13 @@ impl Gcra {
             reset_ns: saturated(owed_ns),
         };
         (now_ns.saturating_add(saturated(owed_ns)), decision)
+    }
+
+    /// Tokens that were taken and not used are there again; never more than the burst.
+    #[must_use]
+    pub fn give_back(&self, arrival_ns: u64, now_ns: u64, tokens: u32) -> u64 {
+        let given_ns = u64::from(tokens).saturating_mul(self.interval_ns);
+        self.settled(arrival_ns, now_ns).saturating_sub(given_ns).max(now_ns)
     }
 }
 
@@ -222,6 +235,16 @@ mod tests {
         for (state, now_ns) in [(u64::MAX, 0), (u64::MAX, u64::MAX), (0, u64::MAX), (0, 0)] {
             let (next, decision) = gcra.take(state, now_ns, u32::MAX);
             assert!(next >= now_ns && !decision.allowed);
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again() {
+        let gcra = Gcra::new(5, 1, SECOND_NS).unwrap();
+        let (arrival_ns, _) = gcra.take(0, T0, 5);
+        for (tokens, remaining) in [(0, 0), (2, 2), (5, 5), (9, 5), (u32::MAX, 5)] {
+            let given_ns = gcra.give_back(arrival_ns, T0, tokens);
+            assert_eq!(gcra.take(given_ns, T0, 0).1.remaining, remaining, "{tokens}");
         }
     }
 

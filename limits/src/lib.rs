@@ -1,4 +1,4 @@
-//! Limits: token buckets and GCRA, address sets, paths in one form, and the header fields that tell a client about them.
+//! Limits: token buckets, GCRA and windows, address sets, paths in one form, and the header fields that tell a client about them.
 //!
 //! Everything here is arithmetic or a lookup. There is no I/O, no clock, no environment and no
 //! logging: time is a parameter (nanoseconds since an epoch the caller picks), state is a value the
@@ -30,6 +30,7 @@ pub mod patch;
 pub mod path;
 pub mod rate_headers;
 pub mod token_bucket;
+pub mod window;
 
 #[cfg(test)]
 mod xorshift;

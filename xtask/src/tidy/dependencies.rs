@@ -18,6 +18,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("glacis-rules", &["glacis-engine"]),
     ("glacis-explain", &["glacis-engine"]),
     ("glacis-limits", &[]),
+    ("glacis-limit-store", &["glacis-limits"]),
     ("glacis-inspector", &["glacis-engine"]),
     ("glacis-service", &[]),
     ("glacis-wasm-filter", &["glacis-limits", "glacis-inspector"]),

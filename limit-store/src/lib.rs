@@ -1,0 +1,36 @@
+//! Where the counters of limits are kept: in the memory of this process, or in Redis for a whole
+//! fleet.
+//!
+//! A [`Limit`] is what is allowed, a [`Key`] names whose counter it is, an [`Ask`] takes tokens,
+//! and a [`Store`] answers several asks in one call: each for itself, or all or nothing
+//! ([`Taking`]). The arithmetic is that of `glacis-limits`, in every store the same.
+//!
+//! ```
+//! use glacis_limit_store::{Ask, Key, Limit, MemoryStore, Store, Taking};
+//! use std::time::Duration;
+//!
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! let store = MemoryStore::new(10_000);
+//! let limit = Limit::gcra(2, Duration::from_secs(1), 3)?;
+//! let ask = Ask::new(Key::new(b"login", b"192.0.2.1"), limit, 1);
+//! let answers = store.take(&[ask], Taking::AllOrNothing).await?;
+//! assert_eq!((answers[0].allowed, answers[0].remaining), (true, 2));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod clock;
+mod key;
+mod limit;
+mod memory;
+mod state;
+mod store;
+
+pub use clock::Clock;
+pub use key::Key;
+pub use limit::{Algorithm, Limit, LimitError};
+pub use memory::MemoryStore;
+pub use store::{
+    ASKS_MAX, Answer, Ask, DecidedBy, OnStoreFailure, Pending, Return, Store, StoreError, Taking,
+};
