@@ -21,13 +21,20 @@
 //! ```
 
 mod clock;
+mod guarded;
 mod key;
 mod limit;
 mod memory;
+mod redis;
 mod state;
 mod store;
 
+pub use self::redis::{
+    Call, Redis, RedisConfig, RedisConfigError, RedisCounters, RedisStore, RedisTls, Reply, Script,
+    Topology,
+};
 pub use clock::Clock;
+pub use guarded::{Guarded, GuardedCounters};
 pub use key::Key;
 pub use limit::{Algorithm, Limit, LimitError};
 pub use memory::MemoryStore;

@@ -165,6 +165,14 @@ impl Limit {
         }
     }
 
+    /// The time between two tokens of GCRA; of a window none.
+    pub(crate) const fn interval_ns(&self) -> u64 {
+        match &self.arithmetic {
+            Arithmetic::Gcra(gcra) => gcra.interval_ns(),
+            Arithmetic::Sliding(_) | Arithmetic::Fixed(_) => 0,
+        }
+    }
+
     /// The period of a window: whole milliseconds.
     pub(crate) fn period_ms(&self) -> u64 {
         u64::try_from(self.period.as_millis()).unwrap_or(u64::MAX)

@@ -101,14 +101,13 @@ impl MemoryStore {
         if taking == Taking::AllOrNothing && answers.iter().any(|answer| !answer.allowed) {
             opened.forget();
             for (index, (answer, ask)) in answers.iter_mut().zip(asks).enumerate() {
+                let look = opened.change(index, |state| state.look(&ask.limit, now_us));
                 if answer.allowed {
-                    let look = |state: State| (state, state.only_look(&ask.limit, now_us));
-                    *answer = opened.change(index, look);
+                    *answer = look;
                 }
             }
-            return Ok(answers);
         }
-        opened.keep(self.counters_max);
+        opened.keep(self.counters_max, now_us);
         Ok(answers)
     }
 
@@ -123,7 +122,7 @@ impl MemoryStore {
         for (index, given) in returns.iter().enumerate() {
             opened.change(index, |state| (state.give_back(given, now_us), ()));
         }
-        opened.keep(self.counters_max);
+        opened.keep(self.counters_max, now_us);
         Ok(())
     }
 
@@ -197,8 +196,10 @@ impl Opened<'_> {
         }
     }
 
-    fn keep(mut self, counters_max: usize) {
-        for row in &self.rows {
+    fn keep(mut self, counters_max: usize, now_us: u64) {
+        // Who only looks at a counter does not make one.
+        let is_new = |row: &&Row| row.kept == State::Unused && row.now.is_whole(now_us);
+        for row in self.rows.iter().filter(|row| !is_new(row)) {
             if let Some(Some(shard)) = self.guards.get_mut(row.shard) {
                 shard.put(&row.name, row.now, counters_max);
             }

@@ -35,9 +35,9 @@ impl State {
     }
 
     /// What is answered when nothing is taken, though this limit would allow it.
-    pub(crate) fn only_look(self, limit: &Limit, now_us: u64) -> Answer {
-        let (_, decision) = self.decide(limit, now_us, 0);
-        answer(limit, 0, &decision)
+    pub(crate) fn look(self, limit: &Limit, now_us: u64) -> (Self, Answer) {
+        let (state, decision) = self.decide(limit, now_us, 0);
+        (state, answer(limit, 0, &decision))
     }
 
     /// What a return makes of it.
@@ -54,6 +54,15 @@ impl State {
             Arithmetic::Fixed(window) => {
                 Self::Window(window.give_back(self.window(), now_ms, tokens, age_ms))
             }
+        }
+    }
+
+    /// Whether it says no more than one that was never used.
+    pub(crate) const fn is_whole(self, now_us: u64) -> bool {
+        match self {
+            Self::Unused => true,
+            Self::Arrival(arrival_ns) => arrival_ns <= ns(now_us),
+            Self::Window(state) => state.current == 0 && state.previous == 0,
         }
     }
 

@@ -22,7 +22,7 @@ pub struct Ask {
     /// Whether fewer will do where `cost` are not there, but at least one. This is how a lender of
     /// tokens asks.
     pub partial: bool,
-    /// What is answered when the store is not there. No store looks at it but the one that guards another.
+    /// What is answered when the store is not there. Only [`Guarded`](crate::Guarded) looks at it.
     pub on_store_failure: OnStoreFailure,
 }
 
@@ -110,6 +110,8 @@ pub enum StoreError {
     Unavailable,
     /// No answer within the deadline. Tokens may have been taken.
     Late,
+    /// Too many others were asking.
+    Crowded,
     /// The store has answered with an error, whose first word this is (`LOADING`, `OOM`,
     /// `READONLY`, …).
     Refused(String),
@@ -123,6 +125,7 @@ impl fmt::Display for StoreError {
             Self::TooMany => write!(f, "more than {ASKS_MAX} limits in one call"),
             Self::Unavailable => f.write_str("there is no connection to the store"),
             Self::Late => f.write_str("the store did not answer in time"),
+            Self::Crowded => f.write_str("too many requests to the store at once"),
             Self::Refused(code) => write!(f, "the store answers {code}"),
             Self::Unreadable => f.write_str("the store's answer is not one of ours"),
         }

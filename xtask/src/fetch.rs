@@ -9,6 +9,7 @@
 mod crs;
 mod envoy;
 mod prerequisite;
+pub(crate) mod redis;
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write as _;

@@ -73,6 +73,7 @@ pub(crate) fn ci(arguments: &[String]) -> Outcome<()> {
 /// Cheap steps first: who mistyped learns of it before the long builds.
 fn test_steps(steps: &mut Steps) -> Outcome<()> {
     let fetched = steps.run("fetch", fetch::ensure)?;
+    let redis = steps.run("redis", fetch::redis::ensure)?;
     steps.run("fmt", || fmt(&["--check".to_owned()]))?;
     steps.run("tidy", || tidy::command(&[]))?;
     steps.run("lint", || lint(&[]))?;
@@ -83,6 +84,7 @@ fn test_steps(steps: &mut Steps) -> Outcome<()> {
     let artifacts = steps.run("build", build)?;
     steps.run("test", || {
         let mut test = cargo(["test", "--workspace", "--no-fail-fast"]);
+        test.env("GLACIS_REDIS", &redis);
         cargo::run(test.envs(settings(&fetched, Some(wasm), &artifacts)))
     })?;
     if !has_chromium() {
