@@ -124,7 +124,7 @@ struct Status<'a> {
     causes: std::collections::BTreeMap<&'static str, String>,
     profiles: Vec<ProfileStatus<'a>>,
     /// The last attempt to put another configuration to use.
-    last_reload: Option<crate::reload::LastReload>,
+    last_reload: Option<glacis_service::reload::LastReload>,
     /// Keys whose new value waits for a restart.
     restart_needed: Vec<&'static str>,
 }

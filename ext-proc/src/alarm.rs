@@ -1,15 +1,6 @@
 //! What is wrong with the way Envoy is set up, as far as it can be seen from here: counted each time, and
 //! said in the log once in a while.
 
-use core::time::Duration;
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Instant,
-};
-
-/// How often the log says the same.
-const QUIET: Duration = Duration::from_secs(60);
-
 /// A setting of Envoy's under which something is not inspected, or not in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alarm {
@@ -50,7 +41,7 @@ impl Alarm {
     }
 
     /// What it means, and what to do.
-    const fn words(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::ModeOverrideIgnored => {
                 "a body was asked for and not sent: bodies pass uninspected. Set allow_mode_override: \
@@ -75,24 +66,6 @@ impl Alarm {
                 "rules see no client address. Set request_attributes: [source.address, \
                  destination.address, request.protocol]"
             }
-        }
-    }
-}
-
-/// When each alarm was last in the log.
-#[derive(Debug, Default)]
-pub(crate) struct AlarmLog {
-    last: Mutex<[Option<Instant>; Alarm::ALL.len()]>,
-}
-
-impl AlarmLog {
-    /// Says it, unless it was said a short while ago.
-    pub(crate) fn say(&self, alarm: Alarm) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(last) = last.get_mut(alarm as usize) else { return };
-        if last.is_none_or(|last| last.elapsed() >= QUIET) {
-            *last = Some(Instant::now());
-            tracing::warn!(alarm = alarm.name(), "{}", alarm.words());
         }
     }
 }

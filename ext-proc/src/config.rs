@@ -18,7 +18,8 @@ use glacis_inspector::{
     AuditFormat, Redaction, ResponseInspection, SECRET_NAMES, TruncatedBody, UnknownProfilePolicy,
 };
 use glacis_service::{
-    config::{Admin, ConfigError, Drain, Listen, load, octal},
+    config::{Admin, ConfigError, Drain, Listen, LogLevel, Overload, Seconds, ensure, load, octal},
+    differing,
     otlp::Collector,
     sink::Rotation,
     tls::Tls,
@@ -191,46 +192,6 @@ impl RecentConfig {
     }
 }
 
-/// A time, with 0 for never.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-pub struct Seconds(pub u32);
-
-impl Seconds {
-    /// Whether it is never.
-    #[must_use]
-    pub const fn is_zero(self) -> bool {
-        self.0 == 0
-    }
-
-    /// The time.
-    #[must_use]
-    pub const fn duration(self) -> Duration {
-        Duration::from_secs(self.0 as u64)
-    }
-}
-
-/// The least severe events that are logged.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum LogLevel {
-    Error,
-    Warn,
-    Info,
-    Debug,
-}
-
-impl From<LogLevel> for tracing::Level {
-    fn from(level: LogLevel) -> Self {
-        match level {
-            LogLevel::Error => Self::ERROR,
-            LogLevel::Warn => Self::WARN,
-            LogLevel::Info => Self::INFO,
-            LogLevel::Debug => Self::DEBUG,
-        }
-    }
-}
-
 /// What becomes of exclusions whose last day is over.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
@@ -292,33 +253,6 @@ impl From<BodyOverflow> for glacis_inspector::BodyOverflow {
         match overflow {
             BodyOverflow::Reject => Self::Reject,
             BodyOverflow::Pass => Self::Pass,
-        }
-    }
-}
-
-/// When the service counts as overloaded.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(default, deny_unknown_fields)]
-#[expect(missing_docs, reason = "the documented file is the one place")]
-pub struct Overload {
-    pub lag_ms: u32,
-    pub after_ms: u32,
-    pub clear_ms: u32,
-}
-
-impl Default for Overload {
-    fn default() -> Self {
-        Self { lag_ms: 100, after_ms: 500, clear_ms: 3_000 }
-    }
-}
-
-impl From<Overload> for glacis_service::overload::Overload {
-    fn from(config: Overload) -> Self {
-        let time = |milliseconds: u32| Duration::from_millis(milliseconds.into());
-        Self {
-            lag_max: time(config.lag_ms),
-            after: time(config.after_ms),
-            clear: time(config.clear_ms),
         }
     }
 }
@@ -641,12 +575,7 @@ impl Config {
     /// The keys in which `other` differs although they are read at the start only.
     #[must_use]
     pub fn differs_beyond_reload(&self, other: &Self) -> Vec<&'static str> {
-        macro_rules! differing {
-            ($($key:ident),* $(,)?) => {
-                [$((stringify!($key), self.$key != other.$key)),*]
-            };
-        }
-        let keys = differing!(
+        let keys = differing!(self, other;
             listen,
             admin,
             metrics,
@@ -700,10 +629,6 @@ const RECENT_MAX: usize = 10_000;
 
 /// Profiles that one service may have: each keeps memory of its own.
 const PROFILES_MAX: usize = 256;
-
-fn ensure<'a>(good: bool, key: &'a str, message: &'a str) -> Result<(), (&'a str, &'a str)> {
-    if good { Ok(()) } else { Err((key, message)) }
-}
 
 /// Makes paths relative to `folder`.
 fn resolve_rules(folder: &Path, rules: &mut [String]) {

@@ -1,17 +1,13 @@
 //! The command `glacis-ext-proc`.
 
 use core::time::Duration;
-use std::{
-    io::Write as _,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{io::Write as _, path::Path, process::ExitCode, sync::Arc};
 
 use glacis_ext_proc::{AuditLog, Metrics, Processor, Tracer, reload::Reading, ruleset::Loaded};
 use glacis_service::{
     Readiness, Server,
     admin::AdminPort,
+    command::{Failure, Program},
     ended_by_signal, exit_at_second_signal, reload,
     telemetry::{self, LogLevel},
 };
@@ -29,44 +25,13 @@ usage: glacis-ext-proc --config FILE [--check]
 /// How long each sink of audit records and spans may take at the end for what it still has.
 const FLUSH: Duration = Duration::from_secs(2);
 
-type Failure = Box<dyn core::error::Error>;
+const PROGRAM: Program =
+    Program { name: "glacis-ext-proc", version: env!("CARGO_PKG_VERSION"), usage: USAGE };
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let done = match arguments.as_slice() {
-        ["--version"] => {
-            say(
-                &mut std::io::stdout(),
-                concat!("glacis-ext-proc ", env!("CARGO_PKG_VERSION"), "\n"),
-            );
-            return ExitCode::SUCCESS;
-        }
-        ["--help"] => {
-            say(&mut std::io::stdout(), USAGE);
-            return ExitCode::SUCCESS;
-        }
-        ["--config", file] => run(&PathBuf::from(file)),
-        ["--config", file, "--check"] | ["--check", "--config", file] => {
-            check(&PathBuf::from(file))
-        }
-        _ => {
-            say(&mut std::io::stderr(), USAGE);
-            return ExitCode::from(2);
-        }
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            say(&mut std::io::stderr(), &format!("{error}\n"));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Writes what a terminal is to show. That it is gone is no reason to fail.
-fn say(place: &mut dyn std::io::Write, text: &str) {
-    let _ = place.write_all(text.as_bytes()).and_then(|()| place.flush());
+    PROGRAM.execute(&arguments, run, check)
 }
 
 fn check(file: &Path) -> Result<(), Failure> {

@@ -5,11 +5,13 @@ use std::{
     hash::DefaultHasher,
     path::{Path, PathBuf},
     sync::{Arc, PoisonError},
-    time::Instant,
 };
 
 use glacis_rules::{Date, Exclusion, Record, RecordingSource};
-use glacis_service::reload::Reload;
+use glacis_service::{
+    command::Failure,
+    reload::{self, LastReload, Reload, attempt},
+};
 
 use crate::{
     config::Config,
@@ -17,8 +19,6 @@ use crate::{
     ruleset::{Host, Rulesets},
     session::{Shared, now},
 };
-
-type Failure = Box<dyn core::error::Error>;
 
 /// A configuration that was read, with all that it names.
 #[derive(Debug)]
@@ -77,15 +77,6 @@ pub(crate) struct Reloads {
     pub(crate) restart_needed: Vec<&'static str>,
 }
 
-/// The last attempt to put another configuration to use.
-#[derive(Clone, Debug, serde::Serialize)]
-pub(crate) struct LastReload {
-    /// Seconds since 1970.
-    at: u64,
-    /// Why it was not put to use.
-    error: Option<String>,
-}
-
 /// Reads the configuration of a running service anew.
 ///
 /// Rules are compiled on the thread that calls, away from those that serve, and take the place of the old
@@ -137,9 +128,7 @@ impl Reloader {
             return Err(message.into());
         }
         let restart_needed = self.started.differs_beyond_reload(&config);
-        for key in &restart_needed {
-            tracing::warn!(key, "changed, but read at the start only: restart to put it to use");
-        }
+        reload::restart_needed(&restart_needed);
         rulesets.log();
         self.shared.replace(rulesets);
         let mut reloads = self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,19 +149,8 @@ impl Reload for Reloader {
     }
 
     fn reload(&mut self) {
-        let began = Instant::now();
-        let result = self.try_reload();
-        self.shared.metrics().reloaded(result.is_ok());
-        let error = result.as_ref().err().map(ToString::to_string);
-        let last = LastReload { at: now().as_secs(), error };
+        let last = attempt(|| self.try_reload());
+        self.shared.metrics().reloaded(last.error.is_none());
         self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner).last = Some(last);
-        let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        match result {
-            Ok(()) => tracing::info!(milliseconds, "the new configuration is in use"),
-            Err(error) => tracing::error!(
-                %error,
-                "the new configuration is not good: the one before stays in use"
-            ),
-        }
     }
 }

@@ -18,11 +18,12 @@ use glacis_inspector::{
     Decision, End, Hints, Inspector, Mode, Receipt, RequestHead, ResponseHead, UnknownProfile,
     request_id,
 };
+use glacis_service::alarm::AlarmLog;
 use tonic::Status;
 
 use crate::{
     admission::{BodyRoom, Share, TurnedAway, UNANNOUNCED_BYTES},
-    alarm::{Alarm, AlarmLog},
+    alarm::Alarm,
     audit::AuditLog,
     config::Config,
     duplex::{Held, Seen},
@@ -94,7 +95,7 @@ impl Shared {
     /// Counts what is wrong with Envoy's settings, and says it.
     pub(crate) fn alarm(&self, alarm: Alarm) {
         self.metrics.alarm(alarm);
-        self.alarms.say(alarm);
+        self.alarms.say(alarm.name(), alarm.words());
     }
 
     pub(crate) const fn evaluators(&self) -> &Evaluators {

@@ -3,7 +3,7 @@
 //! Unknown keys are errors, everywhere: a key that is misspelt and ignored is a setting that the
 //! operator believes to be in force.
 
-use core::{fmt, net::SocketAddr};
+use core::{fmt, net::SocketAddr, time::Duration};
 use std::path::{Path, PathBuf};
 
 use crate::tls::Tls;
@@ -103,18 +103,20 @@ fn parse_with<T: DeserializeOwned>(
 
 /// Where gRPC is served.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(default, deny_unknown_fields)]
-pub struct Listen {
-    /// Address and port, or nothing for no TCP.
-    #[serde(deserialize_with = "address")]
+#[serde(deny_unknown_fields)]
+pub struct Listen<const PORT: u16 = 9001> {
+    /// Address and port, or nothing for no TCP. By default `PORT` of this machine alone.
+    #[serde(default = "local::<PORT>", deserialize_with = "address")]
     pub tcp: Option<SocketAddr>,
     /// TLS on that address, or nothing for plain text. Unix sockets have permissions instead.
+    #[serde(default)]
     pub tls: Option<Tls>,
     /// A Unix socket, or nothing for none.
+    #[serde(default)]
     pub unix: Option<UnixSocket>,
 }
 
-impl Listen {
+impl<const PORT: u16> Listen<PORT> {
     /// Makes paths relative to `folder`.
     pub fn resolve(&mut self, folder: &Path) {
         if let Some(tls) = &mut self.tls {
@@ -126,9 +128,9 @@ impl Listen {
     }
 }
 
-impl Default for Listen {
+impl<const PORT: u16> Default for Listen<PORT> {
     fn default() -> Self {
-        Self { tcp: Some(SocketAddr::from(([127, 0, 0, 1], 9001))), tls: None, unix: None }
+        Self { tcp: local::<PORT>(), tls: None, unix: None }
     }
 }
 
@@ -148,6 +150,11 @@ pub struct UnixSocket {
     #[serde(default)]
     #[expect(missing_docs, reason = "said above")]
     pub group: Option<u32>,
+}
+
+/// A port of this machine alone.
+fn local<const PORT: u16>() -> Option<SocketAddr> {
+    Some(SocketAddr::from(([127, 0, 0, 1], PORT)))
 }
 
 fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
@@ -180,28 +187,30 @@ pub fn octal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error
 
 /// Where metrics and health are served over HTTP.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(default, deny_unknown_fields)]
-pub struct Admin {
-    /// Address and port, or nothing for no admin listener.
-    #[serde(deserialize_with = "address")]
+#[serde(deny_unknown_fields)]
+pub struct Admin<const PORT: u16 = 9101> {
+    /// Address and port, or nothing for no admin listener. By default `PORT` of this machine alone.
+    #[serde(default = "local::<PORT>", deserialize_with = "address")]
     pub address: Option<SocketAddr>,
     /// Whether the address may be one that other machines reach. Nobody is asked who he is there.
+    #[serde(default)]
     pub allow_remote: bool,
     /// Names under which the port is reached, besides addresses and `localhost`: requests for other names
     /// are refused.
+    #[serde(default)]
     pub hosts: Vec<String>,
     /// TLS on it, or nothing for plain text.
+    #[serde(default)]
     pub tls: Option<Tls>,
 }
 
-impl Default for Admin {
+impl<const PORT: u16> Default for Admin<PORT> {
     fn default() -> Self {
-        let address = Some(SocketAddr::from(([127, 0, 0, 1], 9101)));
-        Self { address, allow_remote: false, hosts: Vec::new(), tls: None }
+        Self { address: local::<PORT>(), allow_remote: false, hosts: Vec::new(), tls: None }
     }
 }
 
-impl Admin {
+impl<const PORT: u16> Admin<PORT> {
     /// Makes paths relative to `folder`.
     pub fn resolve(&mut self, folder: &Path) {
         if let Some(tls) = &mut self.tls {
@@ -216,14 +225,89 @@ impl Admin {
     }
 }
 
+/// A time, with 0 for never.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+pub struct Seconds(pub u32);
+
+impl Seconds {
+    /// Whether it is never.
+    #[must_use]
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The time.
+    #[must_use]
+    pub const fn duration(self) -> Duration {
+        Duration::from_secs(self.0 as u64)
+    }
+}
+
+/// The least severe events that are logged.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+impl From<LogLevel> for tracing::Level {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+        }
+    }
+}
+
+/// When the service counts as overloaded: the section `overload`.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "described at the fields of `overload::Overload`")]
+pub struct Overload {
+    pub lag_ms: u32,
+    pub after_ms: u32,
+    pub clear_ms: u32,
+}
+
+impl Default for Overload {
+    fn default() -> Self {
+        Self { lag_ms: 100, after_ms: 500, clear_ms: 3_000 }
+    }
+}
+
+impl From<Overload> for crate::overload::Overload {
+    fn from(config: Overload) -> Self {
+        let time = |milliseconds: u32| Duration::from_millis(milliseconds.into());
+        Self {
+            lag_max: time(config.lag_ms),
+            after: time(config.after_ms),
+            clear: time(config.clear_ms),
+        }
+    }
+}
+
+/// That something holds of the configuration; otherwise the key that is wrong, and what to write there.
+///
+/// # Errors
+/// When it does not hold.
+pub fn ensure<'a>(good: bool, key: &'a str, message: &'a str) -> Result<(), (&'a str, &'a str)> {
+    if good { Ok(()) } else { Err((key, message)) }
+}
+
 /// How the process ends when it is told to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drain {
     /// How long the health check says `NOT_SERVING` before connections are refused: long enough for
     /// Envoy's health check to notice, so that no request meets a closed door.
-    pub notice: core::time::Duration,
+    pub notice: Duration,
     /// How long open streams may take to finish after that.
-    pub limit: core::time::Duration,
+    pub limit: Duration,
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@
 //! This crate knows nothing of rules.
 
 pub mod admin;
+pub mod alarm;
+pub mod command;
 pub mod config;
 mod drain;
 mod listener;

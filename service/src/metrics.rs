@@ -131,3 +131,52 @@ impl Described {
 
 /// The head of a table of [`Described::row`]s.
 pub const TABLE_HEAD: &str = "| family | type | unit | labels | says |\n|---|---|---|---|---|\n";
+
+/// Rows of a table of [`Described::row`]s.
+#[must_use]
+pub fn rows(families: &[Described]) -> String {
+    families.iter().map(Described::row).collect()
+}
+
+/// Names in a cell of a table.
+#[must_use]
+pub fn listed(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}
+
+/// How late tasks run.
+pub const LAG: Described = Described::gauge(
+    "glacis_lag_seconds",
+    "seconds",
+    &[],
+    "How late a task ran that was due, at the last look: what each message waits for a thread",
+);
+
+/// Attempts to read the configuration anew.
+pub const RELOADS: Described = Described::counter(
+    "glacis_reloads",
+    "reloads",
+    &["result"],
+    "Configurations that were read while the service ran: success, or failure (not put to use)",
+);
+
+/// The version.
+pub const BUILD: Described =
+    Described::gauge("glacis_build_info", "1", &["version"], "The version that runs; always 1");
+
+/// TLS of listeners.
+pub const HANDSHAKES: Described = Described::counter(
+    "glacis_tls_handshakes",
+    "handshakes",
+    &["listener", "result"],
+    "TLS handshakes by listener and result",
+);
+
+/// Certificates that were read anew.
+pub const CERTIFICATES: Described = Described::counter(
+    "glacis_tls_reloads",
+    "reloads",
+    &["listener", "result"],
+    "Certificates that were read anew: success, or failure (those before stay in use)",
+);

@@ -5,11 +5,12 @@ use std::{
     io,
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
     thread,
+    time::{Instant, SystemTime},
 };
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::priority::give_way;
+use crate::{command::Failure, priority::give_way};
 
 /// What can be read anew.
 pub trait Reload: Send + 'static {
@@ -22,6 +23,46 @@ pub trait Reload: Send + 'static {
     /// Reads the content and puts it to use if it is good; otherwise what was in use stays. Says what
     /// came of it in the log.
     fn reload(&mut self);
+}
+
+/// The last attempt to put another configuration to use, as the admin port tells it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct LastReload {
+    /// Seconds since 1970.
+    pub at: u64,
+    /// Why it was not put to use.
+    pub error: Option<String>,
+}
+
+/// Tries to put another configuration to use, and says in the log what came of it.
+pub fn attempt(reload: impl FnOnce() -> Result<(), Failure>) -> LastReload {
+    let began = Instant::now();
+    let result = reload();
+    let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    match &result {
+        Ok(()) => tracing::info!(milliseconds, "the new configuration is in use"),
+        Err(error) => tracing::error!(
+            %error,
+            "the new configuration is not good: the one before stays in use"
+        ),
+    }
+    let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    LastReload { at, error: result.err().map(|error| error.to_string()) }
+}
+
+/// Says in the log which keys of the configuration in use wait for a restart.
+pub fn restart_needed(keys: &[&'static str]) {
+    for key in keys {
+        tracing::warn!(key, "changed, but read at the start only: restart to put it to use");
+    }
+}
+
+/// The keys in which two configurations differ: `differing!(one, other; listen, admin)`.
+#[macro_export]
+macro_rules! differing {
+    ($one:expr, $other:expr; $($key:ident),* $(,)?) => {
+        [$((stringify!($key), $one.$key != $other.$key)),*]
+    };
 }
 
 /// Looks after `target` on a thread of its own for as long as the runtime runs: it is read anew at SIGHUP,

@@ -64,7 +64,10 @@ impl Server {
     ///
     /// # Errors
     /// When an address is in use or not allowed, or certificates are no good.
-    pub async fn bind(listen: &Listen, admin_config: &Admin) -> Result<Self, BindError> {
+    pub async fn bind<const GRPC: u16, const ADMIN: u16>(
+        listen: &Listen<GRPC>,
+        admin_config: &Admin<ADMIN>,
+    ) -> Result<Self, BindError> {
         let tcp = bind("grpc", b"h2", listen.tcp, listen.tls.as_ref()).await?;
         let unix = match &listen.unix {
             Some(socket) => Some((listener::unix(socket).await?, socket.path.clone())),

@@ -121,6 +121,7 @@ pub(crate) fn settings(
     settings.extend(wasm.map(|wasm| ("GLACIS_WASM", wasm)));
     let binaries = [
         ("GLACIS_EXT_PROC", "glacis-ext-proc"),
+        ("GLACIS_EXT_AUTHZ", "glacis-ext-authz"),
         ("GLACIS_CLI", "glacis"),
         ("GLACIS_EMPTY_EXT_PROC", "empty-ext-proc"),
         ("GLACIS_SAMPLE_UPSTREAM", "sample-upstream"),

@@ -2,7 +2,7 @@
 
 use glacis_service::{
     Losses,
-    metrics::{Described, TABLE_HEAD},
+    metrics::{TABLE_HEAD, listed, rows},
     process,
     tls::TlsMetrics,
 };
@@ -83,7 +83,6 @@ name, with the highest severity in it; with none of them, or when a limit refuse
 /// The whole document.
 #[must_use]
 pub fn metrics_reference() -> String {
-    let rows = |families: &[Described]| families.iter().map(Described::row).collect::<String>();
     let places = PLACES_TEXT.replace("PLACES", &PLACES.to_string());
     [
         HEAD,
@@ -103,10 +102,6 @@ pub fn metrics_reference() -> String {
 
 /// The rows of the table of labels.
 fn labels() -> String {
-    let listed = |names: &[&str]| {
-        let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        quoted.join(", ")
-    };
     let names = |names: Vec<&'static str>| listed(&names);
     let rows = [
         ("profile, shadow", "the names of the profiles: at most 256".to_owned()),

@@ -1,6 +1,7 @@
 //! Every family of metrics, once: registration and `docs/reference/metrics.md` are made from here.
 
 use glacis_service::metrics::Described;
+pub(crate) use glacis_service::metrics::{BUILD, CERTIFICATES, HANDSHAKES, LAG, RELOADS};
 
 pub(crate) const REQUESTS: Described = Described::counter(
     "glacis_requests",
@@ -89,12 +90,6 @@ pub(crate) const BODY_BYTES: Described = Described::gauge(
     &[],
     "Bytes set aside for bodies under inspection",
 );
-pub(crate) const LAG: Described = Described::gauge(
-    "glacis_lag_seconds",
-    "seconds",
-    &[],
-    "How late a task ran that was due, at the last look: what each message waits for a thread",
-);
 pub(crate) const RULESETS: Described = Described::gauge(
     "glacis_ruleset_info",
     "1",
@@ -109,12 +104,6 @@ pub(crate) const LOADED_AT: Described = Described::gauge(
     &[],
     "When the rulesets in use were loaded, since 1970; their age is time() less this",
 );
-pub(crate) const RELOADS: Described = Described::counter(
-    "glacis_reloads",
-    "reloads",
-    &["result"],
-    "Configurations that were read while the service ran: success, or failure (not put to use)",
-);
 pub(crate) const EXCLUSIONS: Described = Described::gauge(
     "glacis_exclusions",
     "exclusions",
@@ -127,8 +116,6 @@ pub(crate) const CANARY: Described = Described::gauge(
     &["profile"],
     "Whether the profile refuses its canary: 1, or 0 if a known attack passes",
 );
-pub(crate) const BUILD: Described =
-    Described::gauge("glacis_build_info", "1", &["version"], "The version that runs; always 1");
 
 pub(crate) const CANARY_ENVOY: Described = Described::counter(
     "glacis_canary_envoy",
@@ -215,18 +202,6 @@ pub(super) const LOST: Described = Described::counter(
     "records",
     &["sink", "reason"],
     "Audit records and spans that were lost, by sink and reason",
-);
-pub(super) const HANDSHAKES: Described = Described::counter(
-    "glacis_tls_handshakes",
-    "handshakes",
-    &["listener", "result"],
-    "TLS handshakes by listener and result",
-);
-pub(super) const CERTIFICATES: Described = Described::counter(
-    "glacis_tls_reloads",
-    "reloads",
-    &["listener", "result"],
-    "Certificates that were read anew: success, or failure (those before stay in use)",
 );
 
 /// Ours, in the order of the documentation.

@@ -26,6 +26,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "glacis-ext-proc",
         &["glacis-inspector", "glacis-engine", "glacis-explain", "glacis-rules", "glacis-service"],
     ),
+    ("glacis-ext-authz", &["glacis-service"]),
     (
         "glacis-cli",
         &["glacis-engine", "glacis-explain", "glacis-rules", "glacis-inspector", "glacis-limits"],

@@ -11,6 +11,7 @@ const DOCUMENTED: &[&str] = &[
     "limits/",
     "service/",
     "ext-proc/",
+    "ext-authz/",
     "wasm-filter/",
     "cli/src/",
     "rules/src/",

@@ -1,0 +1,160 @@
+//! The configuration file of `glacis-ext-authz`. The file `glacis-ext-authz.yaml` beside this crate
+//! documents every key with its default.
+
+use core::time::Duration;
+use std::path::Path;
+
+use glacis_service::{
+    config::{Admin, ConfigError, Drain, Listen, LogLevel, Overload, Seconds, ensure, load},
+    differing,
+    tls::Tls,
+};
+use serde::Deserialize;
+
+/// The configuration. Each field is described in `glacis-ext-authz.yaml`.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct Config {
+    pub listen: Listen<9002>,
+    pub admin: Admin<9102>,
+    pub log_level: LogLevel,
+    pub reload_seconds: Seconds,
+    pub max_checks: usize,
+    pub max_message_bytes: usize,
+    pub overload: Overload,
+    pub drain_notice_seconds: u64,
+    pub drain_seconds: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: Listen::default(),
+            admin: Admin::default(),
+            log_level: LogLevel::Info,
+            reload_seconds: Seconds(5),
+            max_checks: 4_096,
+            max_message_bytes: 16_777_216,
+            overload: Overload::default(),
+            drain_notice_seconds: 2,
+            drain_seconds: 20,
+        }
+    }
+}
+
+impl Config {
+    /// Reads and checks the file `path`. Relative paths in it are made relative to its folder.
+    ///
+    /// # Errors
+    /// When the file is not readable, not well-formed, or asks for what makes no sense.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let mut config: Self = load(path)?;
+        config.check().map_err(|(key, message)| ConfigError::at(path, key, message))?;
+        config.resolve(path.parent().unwrap_or_else(|| Path::new("")));
+        Ok(config)
+    }
+
+    /// What makes no sense, as key and message.
+    fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        ensure(
+            self.listen.tcp.is_some() || self.listen.unix.is_some(),
+            "listen",
+            "nothing to listen on: write an address in listen.tcp or a path in listen.unix.path",
+        )?;
+        ensure(
+            self.admin.is_allowed(),
+            "admin.address",
+            "other machines could reach it, and nobody is asked who he is: write an address of this machine \
+             (127.0.0.1), or admin.allow_remote: true",
+        )?;
+        ensure(self.max_checks > 0, "max_checks", "no request could be answered: write 1 or more")?;
+        ensure(
+            self.max_message_bytes >= 1 << 20,
+            "max_message_bytes",
+            "headers alone can be that large: write 1048576 or more",
+        )?;
+        for (key, tls) in [("listen.tls", &self.listen.tls), ("admin.tls", &self.admin.tls)] {
+            tls.as_ref().map_or(Ok(()), Tls::check).map_err(|message| (key, message))?;
+        }
+        Ok(())
+    }
+
+    fn resolve(&mut self, folder: &Path) {
+        self.listen.resolve(folder);
+        self.admin.resolve(folder);
+    }
+
+    /// How often files are looked at for changes.
+    #[must_use]
+    pub fn reload_interval(&self) -> Option<Duration> {
+        (!self.reload_seconds.is_zero()).then(|| self.reload_seconds.duration())
+    }
+
+    /// The keys in which `other` differs although they are read at the start only.
+    #[must_use]
+    pub fn differs_beyond_reload(&self, other: &Self) -> Vec<&'static str> {
+        let keys = differing!(self, other;
+            listen,
+            admin,
+            log_level,
+            reload_seconds,
+            max_checks,
+            max_message_bytes,
+            overload,
+            drain_notice_seconds,
+            drain_seconds,
+        );
+        keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
+
+    /// How the process ends.
+    #[must_use]
+    pub const fn drain(&self) -> Drain {
+        Drain {
+            notice: Duration::from_secs(self.drain_notice_seconds),
+            limit: Duration::from_secs(self.drain_seconds),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use glacis_service::config::parse;
+
+    use super::*;
+
+    #[test]
+    fn the_documented_file_says_the_defaults() {
+        let documented = include_str!("../glacis-ext-authz.yaml");
+        assert_eq!(parse::<Config>(documented).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn errors_say_where_and_what() {
+        for (text, words) in [
+            ("max_check: 1\n", &["line 1", "max_check"][..]),
+            ("log_level: all\n", &["all", "debug"]),
+        ] {
+            let error = parse::<Config>(text).unwrap_err().to_string();
+            for word in words {
+                assert!(error.contains(word), "{text}: no {word} in {error}");
+            }
+        }
+        for (text, key) in [
+            ("listen: {tcp: null}\n", "listen"),
+            ("admin: {address: 0.0.0.0:9102}\n", "admin.address"),
+            ("max_checks: 0\n", "max_checks"),
+            ("max_message_bytes: 1\n", "max_message_bytes"),
+            ("listen: {tls: {certificate: a, key: b, client_names: [c]}}\n", "listen.tls"),
+        ] {
+            let found = parse::<Config>(text).unwrap().check();
+            assert_eq!(found.unwrap_err().0, key, "{text}");
+        }
+        for text in ["", "listen: {unix: {path: a.sock}}\n"] {
+            let config = parse::<Config>(text).unwrap();
+            assert_eq!(config.check(), Ok(()), "{text}");
+            assert_eq!(config.listen.tcp.unwrap().port(), 9002, "{text}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Envoy's external authorization service (`envoy.service.auth.v3.Authorization`).
+//!
+//! Envoy asks once for each request, with its head and perhaps the beginning of its body, and waits for the
+//! answer: pass, perhaps with other headers, or refuse. What a request is asked for, an identity above all, is
+//! decided in `policy` and what it names; `wire` is the only file that knows protobuf.
+//!
+//! What becomes of requests while this service is away is Envoy's affair (`failure_mode_allow`,
+//! `status_on_error`). A Check that cannot be decided here ends with an error of gRPC, never with a verdict.
+
+mod admin;
+mod alarm;
+pub mod config;
+mod metrics;
+mod policy;
+pub mod reload;
+mod service;
+mod wire;
+
+pub use admin::Admin;
+pub use metrics::{Metrics, metrics_reference};
+pub use policy::Policy;
+pub use service::Authorizer;

@@ -1,0 +1,77 @@
+//! The command `glacis-ext-authz`.
+
+use std::{io::Write as _, path::Path, process::ExitCode, sync::Arc};
+
+use glacis_ext_authz::{Authorizer, Metrics, reload::Reading};
+use glacis_service::{
+    Readiness, Server,
+    admin::AdminPort,
+    command::{Failure, Program},
+    ended_by_signal, exit_at_second_signal, reload,
+    telemetry::{self, LogLevel},
+};
+use tokio::runtime;
+
+const USAGE: &str = "\
+usage: glacis-ext-authz --config FILE [--check]
+       glacis-ext-authz --version
+
+  --config FILE  the configuration, see glacis-ext-authz.yaml
+  --check        read the configuration, say what is wrong with it, and end
+  --version      say the version, and end
+";
+
+const PROGRAM: Program =
+    Program { name: "glacis-ext-authz", version: env!("CARGO_PKG_VERSION"), usage: USAGE };
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    PROGRAM.execute(&arguments, run, check)
+}
+
+fn check(file: &Path) -> Result<(), Failure> {
+    drop(Reading::first(file)?);
+    writeln!(std::io::stdout(), "{}: good", file.display())?;
+    Ok(())
+}
+
+fn run(file: &Path) -> Result<(), Failure> {
+    let reading = Reading::first(file)?;
+    let log_level = telemetry::init(reading.config.log_level.into());
+    let runtime = runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(file, reading, log_level))
+}
+
+async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(), Failure> {
+    let Reading { config, policy, record } = reading;
+    let mut registry = prometheus_client::registry::Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let mut server = Server::bind(&config.listen, &config.admin).await?;
+    server.watch_certificates(config.reload_interval(), &metrics.tls)?;
+    tracing::info!(
+        tcp = server.tcp_address().map(tracing::field::display),
+        unix = config
+            .listen
+            .unix
+            .as_ref()
+            .map(|socket| tracing::field::display(socket.path.display())),
+        admin = server.admin_address().map(tracing::field::display),
+        "serving"
+    );
+    let authorizer = Authorizer::new(&config, policy, metrics);
+    let readiness = Readiness::new();
+    authorizer.look_after(&config, &readiness);
+    let (interval, drain) = (config.reload_interval(), config.drain());
+    reload::watch(authorizer.reloader(file, config, record), interval)?;
+    let end = async {
+        ended_by_signal().await;
+        exit_at_second_signal();
+    };
+    let handler = Arc::new(authorizer.admin(&readiness));
+    let port = AdminPort { registry: Arc::new(registry), log_level, handler };
+    let routes = authorizer.routes();
+    server.serve(routes, Authorizer::NAME, port, &readiness, drain, end).await?;
+    tracing::info!("ended");
+    Ok(())
+}

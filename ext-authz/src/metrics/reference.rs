@@ -1,0 +1,78 @@
+//! `docs/reference/metrics-ext-authz.md`, made from the table.
+
+use glacis_service::{
+    metrics::{TABLE_HEAD, listed, rows},
+    process,
+    tls::TlsMetrics,
+};
+
+use super::{ErrorKind, RESULTS, VERDICTS, table};
+use crate::alarm::Alarm;
+
+const HEAD: &str = "\
+# Metrics of ext-authz
+
+What `/metrics` on the admin port of glacis-ext-authz tells, as OpenMetrics text.
+This file is made from the table that the families are registered from (`ext-authz/src/metrics/table.rs`), and a \
+test compares it with a scrape; `UPDATE_EXPECT=1 cargo test -p glacis-ext-authz --test service` renews it.
+
+A counter is asked for with `_total`; a histogram has `_bucket`, `_sum` and `_count`.
+Counters whose labels are known beforehand are there from the start, at 0.
+
+";
+
+const LABELS: &str = "
+## Labels
+
+No label has a value that a client chooses.
+
+| label | values |
+|---|---|
+";
+
+const PROCESS: &str = "
+## The process
+
+";
+
+/// The whole document.
+#[must_use]
+pub fn metrics_reference() -> String {
+    [
+        HEAD,
+        TABLE_HEAD,
+        &rows(&table::FAMILIES),
+        LABELS,
+        &labels(),
+        PROCESS,
+        TABLE_HEAD,
+        &rows(&process::FAMILIES),
+    ]
+    .concat()
+}
+
+/// The rows of the table of labels.
+fn labels() -> String {
+    let rows = [
+        ("verdict", listed(&VERDICTS)),
+        (
+            "kind",
+            format!(
+                "of errors: {}; of alarms: {}",
+                listed(&ErrorKind::ALL.map(ErrorKind::name)),
+                listed(&Alarm::ALL.map(Alarm::name))
+            ),
+        ),
+        ("listener", listed(&TlsMetrics::LISTENERS)),
+        (
+            "result",
+            format!(
+                "of reloads: {}; of TLS handshakes: {}",
+                listed(&RESULTS),
+                listed(&TlsMetrics::RESULTS)
+            ),
+        ),
+        ("version", "one".to_owned()),
+    ];
+    rows.map(|(label, values)| format!("| {label} | {values} |\n")).concat()
+}

@@ -1,0 +1,32 @@
+//! Every family of metrics, once: registration and `docs/reference/metrics-ext-authz.md` are made from here.
+
+use glacis_service::metrics::{BUILD, CERTIFICATES, Described, HANDSHAKES, LAG, RELOADS};
+
+pub(crate) const CHECKS: Described = Described::counter(
+    "glacis_authz_checks",
+    "requests",
+    &["verdict"],
+    "Requests that were answered, by verdict",
+);
+pub(crate) const SECONDS: Described = Described::histogram(
+    "glacis_authz_check_seconds",
+    "seconds",
+    &[],
+    "How long Checks took to be answered, the store included",
+);
+pub(crate) const ERRORS: Described = Described::counter(
+    "glacis_authz_errors",
+    "errors",
+    &["kind"],
+    "Checks that were answered with an error, so that Envoy's failure mode decides",
+);
+pub(crate) const ALARMS: Described = Described::counter(
+    "glacis_authz_alarms",
+    "requests",
+    &["kind"],
+    "Requests by which a setting of Envoy's was seen that hides something",
+);
+
+/// All of them, in the order of the documentation.
+pub(crate) const FAMILIES: [Described; 9] =
+    [CHECKS, SECONDS, ERRORS, ALARMS, RELOADS, LAG, HANDSHAKES, CERTIFICATES, BUILD];

@@ -1,0 +1,12 @@
+//! The service as a process, asked by gRPC as Envoy would.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    reason = "tests fail loudly"
+)]
+
+mod harness;
+mod life;
+mod metrics;

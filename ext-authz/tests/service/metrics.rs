@@ -1,0 +1,25 @@
+//! Metrics as they are scraped: what the reference says is there, and nothing else.
+
+use std::{fs, path::Path};
+
+use glacis_ext_authz::metrics_reference;
+
+use crate::harness::{Asked, Service, documented, scraped};
+
+#[test]
+fn the_reference_is_what_the_table_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/metrics-ext-authz.md");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        fs::write(&path, metrics_reference()).unwrap();
+    }
+    let found = fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == metrics_reference(), "{}; UPDATE_EXPECT=1 renews it", path.display());
+}
+
+#[tokio::test]
+async fn a_scrape_has_what_is_documented() {
+    let service = Service::start("", &[]);
+    service.check(&Asked::get("/")).await.unwrap();
+    let documented = documented(&metrics_reference());
+    assert_eq!(scraped(&service.get("/metrics").1), documented);
+}
