@@ -1,8 +1,13 @@
 //! The configuration file of `glacis-ext-authz`. The file `glacis-ext-authz.yaml` beside this crate
 //! documents every key with its default.
 
+mod identity;
+mod policy;
+mod rate_limit;
+mod rules;
+
 use core::time::Duration;
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use glacis_service::{
     config::{Admin, ConfigError, Drain, Listen, LogLevel, Overload, Seconds, ensure, load},
@@ -10,6 +15,13 @@ use glacis_service::{
     tls::Tls,
 };
 use serde::Deserialize;
+
+pub use identity::{ApiKeys, ClientConfig, Countries, Day, Jwt, KeyConfig, KeyPlace, Networks};
+pub use policy::{Action, AmbiguousPaths, Matches, PolicyConfig, Require, Scopes, Token};
+pub use rate_limit::{
+    Absent, Algorithm, KeyPart, Rate, RateLimitConfig, StoreConfig, StoreFailure,
+};
+pub use rules::{Mode, PartialBody, ProfileConfig};
 
 /// The configuration. Each field is described in `glacis-ext-authz.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -19,6 +31,18 @@ pub struct Config {
     pub listen: Listen<9002>,
     pub admin: Admin<9102>,
     pub log_level: LogLevel,
+    pub trusted_hops: usize,
+    pub networks: Networks,
+    pub countries: Countries,
+    pub api_keys: ApiKeys,
+    pub jwt: Jwt,
+    pub ambiguous_paths: AmbiguousPaths,
+    pub policies: Vec<PolicyConfig>,
+    pub otherwise: Action,
+    pub store: StoreConfig,
+    pub rate_limits: Vec<RateLimitConfig>,
+    pub profiles: BTreeMap<String, ProfileConfig>,
+    pub profile: Option<String>,
     pub reload_seconds: Seconds,
     pub max_checks: usize,
     pub max_message_bytes: usize,
@@ -33,6 +57,18 @@ impl Default for Config {
             listen: Listen::default(),
             admin: Admin::default(),
             log_level: LogLevel::Info,
+            trusted_hops: 0,
+            networks: Networks::default(),
+            countries: Countries::default(),
+            api_keys: ApiKeys::default(),
+            jwt: Jwt::default(),
+            ambiguous_paths: AmbiguousPaths::Deny,
+            policies: Vec::new(),
+            otherwise: Action::Deny,
+            store: StoreConfig::default(),
+            rate_limits: Vec::new(),
+            profiles: BTreeMap::new(),
+            profile: None,
             reload_seconds: Seconds(5),
             max_checks: 4_096,
             max_message_bytes: 16_777_216,
@@ -51,6 +87,11 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let mut config: Self = load(path)?;
         config.check().map_err(|(key, message)| ConfigError::at(path, key, message))?;
+        for (name, profile) in &config.profiles {
+            profile.check().map_err(|(key, message)| {
+                ConfigError::at(path, &format!("profiles.{name}.{key}"), message)
+            })?;
+        }
         config.resolve(path.parent().unwrap_or_else(|| Path::new("")));
         Ok(config)
     }
@@ -77,12 +118,20 @@ impl Config {
         for (key, tls) in [("listen.tls", &self.listen.tls), ("admin.tls", &self.admin.tls)] {
             tls.as_ref().map_or(Ok(()), Tls::check).map_err(|message| (key, message))?;
         }
-        Ok(())
+        ensure(
+            self.profile.as_ref().is_none_or(|name| self.profiles.contains_key(name)),
+            "profile",
+            "there is no profile of this name",
+        )
     }
 
     fn resolve(&mut self, folder: &Path) {
         self.listen.resolve(folder);
         self.admin.resolve(folder);
+        self.networks.resolve(folder);
+        self.countries.resolve(folder);
+        self.api_keys.resolve(folder);
+        self.profiles.values_mut().for_each(|profile| profile.resolve(folder));
     }
 
     /// How often files are looked at for changes.
@@ -98,6 +147,7 @@ impl Config {
             listen,
             admin,
             log_level,
+            store,
             reload_seconds,
             max_checks,
             max_message_bytes,

@@ -9,14 +9,22 @@
 
 mod admin;
 mod alarm;
+mod answer;
+mod api_key;
+mod claim;
 pub mod config;
+mod hash_key;
 mod metrics;
 mod policy;
+mod profile;
+mod rate_limit;
 pub mod reload;
 mod service;
+mod subject;
 mod wire;
 
 pub use admin::Admin;
+pub use hash_key::{hash_key, new_key};
 pub use metrics::{Metrics, metrics_reference};
 pub use policy::Policy;
 pub use service::Authorizer;

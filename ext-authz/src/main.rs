@@ -2,11 +2,11 @@
 
 use std::{io::Write as _, path::Path, process::ExitCode, sync::Arc};
 
-use glacis_ext_authz::{Authorizer, Metrics, reload::Reading};
+use glacis_ext_authz::{Authorizer, Metrics, hash_key, new_key, reload::Reading};
 use glacis_service::{
     Readiness, Server,
     admin::AdminPort,
-    command::{Failure, Program},
+    command::{Failure, Program, ended},
     ended_by_signal, exit_at_second_signal, reload,
     telemetry::{self, LogLevel},
 };
@@ -14,10 +14,15 @@ use tokio::runtime;
 
 const USAGE: &str = "\
 usage: glacis-ext-authz --config FILE [--check]
+       glacis-ext-authz hash-key [--pepper FILE]
+       glacis-ext-authz new-key [--pepper FILE]
        glacis-ext-authz --version
 
   --config FILE  the configuration, see glacis-ext-authz.yaml
   --check        read the configuration, say what is wrong with it, and end
+  hash-key       read an API key from standard input, and say its hash for the configuration
+  new-key        make an API key, and say it with its hash
+  --pepper FILE  the file of api_keys.pepper_file
   --version      say the version, and end
 ";
 
@@ -27,7 +32,24 @@ const PROGRAM: Program =
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    PROGRAM.execute(&arguments, run, check)
+    match arguments.as_slice() {
+        ["hash-key", pepper @ ..] if pepper_of(pepper).is_some() => {
+            ended(hash_key(pepper_of(pepper).flatten(), std::io::stdin(), std::io::stdout()))
+        }
+        ["new-key", pepper @ ..] if pepper_of(pepper).is_some() => {
+            ended(new_key(pepper_of(pepper).flatten(), std::io::stdout()))
+        }
+        arguments => PROGRAM.execute(arguments, run, check),
+    }
+}
+
+/// The file behind `--pepper`, or none; `None` for other arguments.
+fn pepper_of<'a>(arguments: &[&'a str]) -> Option<Option<&'a Path>> {
+    match *arguments {
+        [] => Some(None),
+        ["--pepper", file] => Some(Some(Path::new(file))),
+        _ => None,
+    }
 }
 
 fn check(file: &Path) -> Result<(), Failure> {
@@ -47,6 +69,7 @@ async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(),
     let Reading { config, policy, record } = reading;
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = Metrics::register(&mut registry);
+    policy.log();
     let mut server = Server::bind(&config.listen, &config.admin).await?;
     server.watch_certificates(config.reload_interval(), &metrics.tls)?;
     tracing::info!(

@@ -17,7 +17,11 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::alarm::Alarm;
+use crate::{
+    alarm::Alarm,
+    answer::{Facts, Reason},
+};
+use glacis_inspector::Uninspected;
 pub use reference::metrics_reference;
 
 /// The metrics of the service.
@@ -25,6 +29,9 @@ pub use reference::metrics_reference;
 pub struct Metrics {
     checks: Family<VerdictLabel, Counter>,
     seconds: Histogram,
+    refused: Family<ReasonLabel, Counter>,
+    limits: Family<LimitLabel, Counter>,
+    uninspected: Family<ReasonLabel, Counter>,
     errors: Family<KindLabel, Counter>,
     alarms: Family<KindLabel, Counter>,
     reloads: Family<ResultLabel, Counter>,
@@ -43,6 +50,8 @@ macro_rules! label {
 }
 
 label!(VerdictLabel, verdict: &'static str);
+label!(ReasonLabel, reason: &'static str);
+label!(LimitLabel, limit: String, result: &'static str);
 label!(KindLabel, kind: &'static str);
 label!(ResultLabel, result: &'static str);
 label!(VersionLabel, version: &'static str);
@@ -56,22 +65,31 @@ pub(crate) enum ErrorKind {
     Panic,
     /// More Checks at once than `max_checks`.
     Overload,
+    /// The store of limits does not answer.
+    Store,
 }
 
 impl ErrorKind {
-    const ALL: [Self; 3] = [Self::Protocol, Self::Panic, Self::Overload];
+    const ALL: [Self; 4] = [Self::Protocol, Self::Panic, Self::Overload, Self::Store];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Protocol => "protocol",
             Self::Panic => "panic",
             Self::Overload => "overload",
+            Self::Store => "store",
         }
     }
 }
 
 /// Verdicts as counted.
 const VERDICTS: [&str; 2] = ["allow", "deny"];
+
+/// What limits say of requests.
+const LIMIT_RESULTS: [&str; 3] = ["allowed", "refused", "shadow"];
+
+/// What the limits of clients are called, all together.
+const CLIENTS: &str = "client";
 
 const RESULTS: [&str; 2] = ["success", "failure"];
 
@@ -85,6 +103,9 @@ impl Metrics {
                 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05,
                 0.1, 0.25, 0.5, 1.0,
             ]),
+            refused: Family::default(),
+            limits: Family::default(),
+            uninspected: Family::default(),
             errors: Family::default(),
             alarms: Family::default(),
             reloads: Family::default(),
@@ -93,6 +114,16 @@ impl Metrics {
         };
         for verdict in VERDICTS {
             drop(metrics.checks.get_or_create(&VerdictLabel { verdict }));
+        }
+        for reason in Reason::ALL {
+            drop(metrics.refused.get_or_create(&ReasonLabel { reason: reason.name() }));
+        }
+        for reason in Uninspected::ALL {
+            drop(metrics.uninspected.get_or_create(&ReasonLabel { reason: reason.name() }));
+        }
+        for result in LIMIT_RESULTS {
+            let limit = CLIENTS.to_owned();
+            drop(metrics.limits.get_or_create(&LimitLabel { limit, result }));
         }
         for kind in ErrorKind::ALL {
             drop(metrics.errors.get_or_create(&KindLabel { kind: kind.name() }));
@@ -105,6 +136,9 @@ impl Metrics {
         }
         table::CHECKS.register(registry, metrics.checks.clone());
         table::SECONDS.register(registry, metrics.seconds.clone());
+        table::REFUSED.register(registry, metrics.refused.clone());
+        table::LIMITS.register(registry, metrics.limits.clone());
+        table::UNINSPECTED.register(registry, metrics.uninspected.clone());
         table::ERRORS.register(registry, metrics.errors.clone());
         table::ALARMS.register(registry, metrics.alarms.clone());
         RELOADS.register(registry, metrics.reloads.clone());
@@ -119,9 +153,24 @@ impl Metrics {
     }
 
     /// Counts a Check that was answered with a verdict.
-    pub(crate) fn checked(&self, verdict: &'static str, time: Duration) {
-        self.checks.get_or_create(&VerdictLabel { verdict }).inc();
+    pub(crate) fn checked(&self, facts: &Facts, time: Duration) {
+        self.checks.get_or_create(&VerdictLabel { verdict: facts.verdict() }).inc();
         self.seconds.observe(time.as_secs_f64());
+        if let Some(reason) = facts.reason {
+            self.refused.get_or_create(&ReasonLabel { reason: reason.name() }).inc();
+        }
+    }
+
+    /// Counts what a limit said of a request.
+    pub(crate) fn limit(&self, name: &str, result: &'static str) {
+        // There may be thousands of clients; those of the configuration are few.
+        let limit = if name.starts_with("client/") { CLIENTS } else { name };
+        self.limits.get_or_create(&LimitLabel { limit: limit.to_owned(), result }).inc();
+    }
+
+    /// Counts a request of which rules have not seen all.
+    pub(crate) fn uninspected(&self, reason: &'static str) {
+        self.uninspected.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     pub(crate) fn error(&self, kind: ErrorKind) {

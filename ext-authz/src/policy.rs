@@ -1,22 +1,477 @@
-//! What the configuration says of requests, ready to be asked.
+//! What the configuration says of requests, ready to be asked. The order is: networks, countries, the path, API
+//! key, policies; then the store is asked about limits, and the rules of the engine run.
+
+use core::net::IpAddr;
+use std::{fs, path::Path, sync::Arc};
+
+use glacis_inspector::{Header, Hints, Profiles, UnknownProfilePolicy, client_of};
+use glacis_limit_store::ASKS_MAX;
+use glacis_limits::{
+    geo::{Country, CountryTable},
+    network_list::{Action as ListAction, NetworkList},
+};
+use glacis_rules::RecordingSource;
 
 use crate::{
-    config::Config,
-    wire::{Answer, Asked},
+    answer::{Passed, Reason},
+    api_key::{Client, Found, Key, KeyHash, Keys, Place, cookies_without, query},
+    claim::{Wanted, has_scopes},
+    config::{Action, AmbiguousPaths, ApiKeys, Config, PolicyConfig, Require},
+    profile::Profile,
+    rate_limit::RateLimit,
+    subject::{Filter, Subject, countries, has_tag},
+    wire::Asked,
 };
 
+/// Entries of one list of networks.
+const ENTRIES_MAX: usize = 1_000_000;
+
+/// Bytes of a list of networks, or of a table of countries.
+const LIST_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes of a pepper.
+const PEPPER_BYTES: core::ops::RangeInclusive<usize> = 16..=4_096;
+
+/// Headers that only Glacis may set.
+const OWN_HEADERS: &[u8] = b"x-glacis-";
+
+/// The header that tells the upstream whose API key it was.
+const CLIENT_HEADER: &str = "x-glacis-client";
+
 /// Everything that is asked for each request. It is immutable, and exchanged as a whole.
-#[derive(Debug, Default)]
-pub struct Policy {}
+#[derive(Debug)]
+pub struct Policy {
+    trusted_hops: usize,
+    lists: Vec<NetworkList>,
+    countries: CountryTable,
+    denied_countries: Vec<Country>,
+    keys: Keys,
+    remove_keys: bool,
+    /// Of clients, in their order.
+    client_limits: Vec<Option<RateLimit>>,
+    jwt_payload: String,
+    ambiguous_paths: AmbiguousPaths,
+    rules: Vec<Rule>,
+    otherwise: Action,
+    limits: Vec<RateLimit>,
+    profiles: Option<Profiles<Option<Arc<Profile>>>>,
+}
+
+/// A policy of the configuration.
+#[derive(Debug)]
+struct Rule {
+    name: String,
+    filter: Filter,
+    action: Action,
+    /// Whether whoever fits passes: then the path has to be plain.
+    is_open: bool,
+    tags: Vec<String>,
+    countries: Vec<Country>,
+    key_scopes: Option<Vec<String>>,
+    token: Option<(Vec<String>, Vec<Wanted>)>,
+}
+
+/// What is wrong in the configuration: a key, and what to write there.
+type Wrong = (String, String);
+
+/// What policies say of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Decided<'p> {
+    pub(crate) refused: Option<Reason>,
+    pub(crate) policy: Option<&'p str>,
+    /// Whether lists take the client out of limits.
+    pub(crate) unlimited: bool,
+}
 
 impl Policy {
-    /// That of a configuration.
-    pub(crate) fn new(_: &Config) -> Self {
-        Self {}
+    /// That of a configuration. Files are read through `source`, so that changes are noticed.
+    pub(crate) fn build(config: &Config, source: &RecordingSource) -> Result<Self, Wrong> {
+        let (clients, keys) = clients(&config.api_keys, source)?;
+        let limits = config.rate_limits.iter().enumerate().map(|(index, limit)| {
+            RateLimit::new(limit)
+                .map_err(|(key, message)| (format!("rate_limits[{index}].{key}"), message))
+        });
+        let limits: Vec<RateLimit> = limits.collect::<Result<_, _>>()?;
+        // One more for the client.
+        if limits.len() >= ASKS_MAX {
+            return Err(("rate_limits".to_owned(), format!("write fewer than {ASKS_MAX}")));
+        }
+        let mut names: Vec<&str> = limits.iter().map(RateLimit::name).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair.first() == pair.last()) {
+            let name = twice.first().copied().unwrap_or_default();
+            let message =
+                format!("two limits are named \"{name}\": they would share what they count");
+            return Err(("rate_limits".to_owned(), message));
+        }
+        let in_section = |section: &'static str| {
+            move |(key, message): (&'static str, String)| (format!("{section}.{key}"), message)
+        };
+        Ok(Self {
+            trusted_hops: config.trusted_hops,
+            lists: lists(config, source)?,
+            countries: table(config, source)?,
+            denied_countries: countries(&config.countries.deny)
+                .map_err(in_section("countries.deny"))?,
+            keys,
+            remove_keys: config.api_keys.remove,
+            client_limits: clients,
+            jwt_payload: config.jwt.payload.clone(),
+            ambiguous_paths: config.ambiguous_paths,
+            rules: rules(&config.policies)?,
+            otherwise: config.otherwise,
+            limits,
+            profiles: profiles(config, source)?,
+        })
     }
 
-    /// What becomes of a request.
-    pub(crate) fn check(&self, _: &Asked) -> Answer {
-        Answer::allow()
+    /// Says in the log what is loaded.
+    pub fn log(&self) {
+        let entries: usize = self.lists.iter().map(NetworkList::entries).sum();
+        let (policies, limits, clients) =
+            (self.rules.len(), self.limits.len(), self.client_limits.len());
+        tracing::info!(policies, limits, clients, networks = entries, "loaded");
+        let profiles = self.profiles.iter().flat_map(Profiles::iter);
+        for (profile, rules) in
+            profiles.filter_map(|(name, profile)| Some((name, profile.as_ref()?)))
+        {
+            for warning in rules.program().warnings() {
+                tracing::warn!(profile, warning, "in the rules");
+            }
+            let (count, ruleset) = (rules.program().rule_count(), rules.program().hash());
+            tracing::info!(profile, rules = count, ruleset, "loaded");
+        }
     }
+
+    /// Who asks for what.
+    pub(crate) fn subject<'r>(
+        &'r self,
+        asked: &'r Asked,
+        headers: &'r [Header<'r>],
+        now_seconds: u64,
+    ) -> (Subject<'r>, Option<ListAction>) {
+        let mut subject = Subject::of(headers);
+        let client = client_of(asked.source, headers, self.trusted_hops);
+        subject.address = client.map(|client| client.address);
+        let mut action = None;
+        if let Some(address) = subject.address {
+            action = self.look_up(address, now_seconds, &mut subject.tags);
+            subject.country = self.countries.country(address);
+        }
+        subject.key = self.keys.find(headers, query(headers), now_seconds);
+        subject.claims = asked.claims(&self.jwt_payload);
+        (subject, action)
+    }
+
+    /// What lists say of an address. `allow` in one of them beats `deny` in another.
+    fn look_up<'p>(
+        &'p self,
+        address: IpAddr,
+        now_seconds: u64,
+        tags: &mut Vec<&'p str>,
+    ) -> Option<ListAction> {
+        let mut action = None;
+        for list in &self.lists {
+            let found = list.find(address, now_seconds);
+            let of_list = list.tags().iter().enumerate();
+            let given = of_list.filter(|(bit, _)| {
+                found
+                    .tag_bits
+                    .checked_shr(u32::try_from(*bit).unwrap_or(64))
+                    .is_some_and(|bits| bits & 1 == 1)
+            });
+            tags.extend(given.map(|(_, tag)| tag.as_str()));
+            action = match (action, found.action) {
+                (Some(ListAction::Allow), _) | (_, Some(ListAction::Allow)) => {
+                    Some(ListAction::Allow)
+                }
+                (before, given) => given.or(before),
+            };
+        }
+        action
+    }
+
+    /// What becomes of a request, as far as it can be said without a store and without the engine.
+    pub(crate) fn decide(&self, subject: &Subject<'_>, listed: Option<ListAction>) -> Decided<'_> {
+        let unlimited = listed == Some(ListAction::Allow);
+        let refused = |reason| Decided { refused: Some(reason), policy: None, unlimited };
+        if listed == Some(ListAction::Deny) {
+            return refused(Reason::Network);
+        }
+        if !unlimited && self.denied_countries.contains(&subject.country) {
+            return refused(Reason::Country);
+        }
+        if subject.ambiguous && self.ambiguous_paths == AmbiguousPaths::Deny {
+            return refused(Reason::AmbiguousPath);
+        }
+        match self.rules.iter().find(|rule| rule.is_for(subject)) {
+            Some(rule) => {
+                Decided { refused: rule.refuses(subject), policy: Some(&rule.name), unlimited }
+            }
+            None if self.otherwise == Action::Allow => {
+                Decided { refused: None, policy: None, unlimited }
+            }
+            None => refused(Reason::NoPolicy),
+        }
+    }
+
+    /// The limits for a request: those of the configuration, and that of its client.
+    pub(crate) fn limits<'p>(
+        &'p self,
+        subject: &'p Subject<'_>,
+    ) -> impl Iterator<Item = &'p RateLimit> {
+        let of_client =
+            subject.client().and_then(|(_, index)| self.client_limits.get(index)?.as_ref());
+        self.limits.iter().chain(of_client)
+    }
+
+    /// The profile of rules for a request that names this one.
+    pub(crate) fn profile(&self, named: Option<&str>) -> Option<&Arc<Profile>> {
+        let profiles = self.profiles.as_ref()?;
+        let hints = Hints { stream: named, ..Hints::default() };
+        profiles.choose(hints).ok()?.profile.as_ref()
+    }
+
+    /// How a request passes: without the key that it came with, and without headers that only we may set.
+    pub(crate) fn passed(&self, subject: &Subject<'_>) -> Passed {
+        let mut passed = Passed::default();
+        let client = subject.client().map(|(client, _)| client);
+        passed.set.extend(client.map(|client| (CLIENT_HEADER.to_owned(), client.name.clone())));
+        for header in subject.headers {
+            let name = String::from_utf8_lossy(header.name).to_ascii_lowercase();
+            // Envoy takes out what is to be removed after it has set what is to be set.
+            let is_set = passed.set.iter().any(|(set, _)| *set == name);
+            if name.as_bytes().starts_with(OWN_HEADERS) && !is_set && !passed.remove.contains(&name)
+            {
+                passed.remove.push(name);
+            }
+        }
+        if self.remove_keys && subject.key != Found::Nothing {
+            self.remove_key(subject, &mut passed);
+        }
+        passed
+    }
+
+    fn remove_key(&self, subject: &Subject<'_>, passed: &mut Passed) {
+        for place in self.keys.places() {
+            match place {
+                Place::Header { name, scheme: None } => passed.remove.push(name.clone()),
+                // What stands behind another word is not ours.
+                Place::Header { .. } if !place.is_in(subject.headers, b"") => {}
+                Place::Header { name, .. } => passed.remove.push(name.clone()),
+                Place::Query(name) => passed.remove_query.push(name.clone()),
+                Place::Cookie(_) if !place.is_in(subject.headers, b"") => {}
+                Place::Cookie(name) => match cookies_without(subject.headers, name) {
+                    Some(rest) => passed.set.push(("cookie".to_owned(), rest)),
+                    None => passed.remove.push("cookie".to_owned()),
+                },
+            }
+        }
+    }
+
+    /// What a client without credentials is told that it needs (RFC 9110, 11.6.1).
+    pub(crate) fn challenge(&self, reason: Reason) -> Option<(String, String)> {
+        let scheme = match reason {
+            Reason::NoToken => "Bearer",
+            Reason::NoKey | Reason::WrongKey => {
+                let schemes = self.keys.places().iter().map(|place| match place {
+                    Place::Header { scheme: Some(scheme), .. } => Some(scheme.as_str()),
+                    _ => None,
+                });
+                schemes.flatten().next().unwrap_or("ApiKey")
+            }
+            _ => return None,
+        };
+        Some(("www-authenticate".to_owned(), scheme.to_owned()))
+    }
+}
+
+impl Rule {
+    /// Whether it is the policy for a request. One by which whoever asks passes is not for paths that could
+    /// mean another one.
+    fn is_for(&self, subject: &Subject<'_>) -> bool {
+        let plain = !(self.is_open && self.filter.has_paths() && subject.ambiguous);
+        plain && self.filter.fits(subject)
+    }
+
+    /// Why it refuses.
+    fn refuses(&self, subject: &Subject<'_>) -> Option<Reason> {
+        if self.action == Action::Deny {
+            return Some(Reason::Policy);
+        }
+        let from_elsewhere = !self.tags.is_empty() && !has_tag(&self.tags, subject)
+            || !self.countries.is_empty() && !self.countries.contains(&subject.country);
+        if from_elsewhere {
+            return Some(Reason::WrongNetwork);
+        }
+        if let Some(scopes) = &self.key_scopes {
+            match &subject.key {
+                Found::Nothing => return Some(Reason::NoKey),
+                Found::Wrong => return Some(Reason::WrongKey),
+                Found::Client(client, _) => {
+                    if !scopes.iter().all(|scope| client.scopes.contains(scope)) {
+                        return Some(Reason::KeyScope);
+                    }
+                }
+            }
+        }
+        if let Some((scopes, wanted)) = &self.token {
+            let Some(claims) = subject.claims else { return Some(Reason::NoToken) };
+            if !has_scopes(claims, scopes) || !wanted.iter().all(|wanted| wanted.holds(claims)) {
+                return Some(Reason::WrongClaim);
+            }
+        }
+        None
+    }
+}
+
+fn rules(configs: &[PolicyConfig]) -> Result<Vec<Rule>, Wrong> {
+    let rule = |(index, config): (usize, &PolicyConfig)| {
+        let wrong = |(key, message): (&'static str, String)| {
+            (format!("policies[{index}].match.{key}"), message)
+        };
+        let Require { tags, countries: required, api_key, jwt } = config.require.clone();
+        let claims = jwt.map(|token| {
+            let wanted = token.claims.into_iter().map(|(name, values)| Wanted { name, values });
+            (token.scopes, wanted.collect())
+        });
+        Ok(Rule {
+            name: config.name.clone(),
+            filter: Filter::new(&config.matches).map_err(wrong)?,
+            action: config.action,
+            is_open: config.action == Action::Allow && config.require.is_nothing(),
+            tags,
+            countries: countries(&required).map_err(wrong)?,
+            key_scopes: api_key.map(|key| key.scopes),
+            token: claims,
+        })
+    };
+    configs.iter().enumerate().map(rule).collect()
+}
+
+/// A file, as it is now; a change is noticed from here on.
+fn read(path: &Path, source: &RecordingSource) -> Result<Vec<u8>, String> {
+    source.note(path);
+    let length = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?.len();
+    if length > LIST_BYTES_MAX {
+        return Err(format!(
+            "{}: {length} bytes are too many: at most {LIST_BYTES_MAX}",
+            path.display()
+        ));
+    }
+    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn lists(config: &Config, source: &RecordingSource) -> Result<Vec<NetworkList>, Wrong> {
+    let of_files = config.networks.files.iter().map(|path| {
+        let refuse = |message: String| ("networks.files".to_owned(), message);
+        let text = String::from_utf8(read(path, source).map_err(refuse)?);
+        let text = text.map_err(|_| refuse(format!("{}: it is not text", path.display())))?;
+        NetworkList::parse(&text, ENTRIES_MAX)
+            .map_err(|error| refuse(format!("{}: {error}", path.display())))
+    });
+    let mut lists: Vec<NetworkList> = of_files.collect::<Result<_, _>>()?;
+    let own = NetworkList::parse(&config.networks.entries.join("\n"), ENTRIES_MAX);
+    lists.push(own.map_err(|error| ("networks.entries".to_owned(), error.to_string()))?);
+    Ok(lists)
+}
+
+fn table(config: &Config, source: &RecordingSource) -> Result<CountryTable, Wrong> {
+    let refuse = |message: String| ("countries.table".to_owned(), message);
+    let Some(path) = &config.countries.table else {
+        let looked_at = !config.countries.deny.is_empty()
+            || config.policies.iter().any(|policy| {
+                !policy.matches.countries.is_empty() || !policy.require.countries.is_empty()
+            });
+        return match looked_at {
+            true => Err(refuse(
+                "countries are asked for: name a file made by `glacis geo build`".to_owned(),
+            )),
+            false => Ok(CountryTable::default()),
+        };
+    };
+    let bytes = read(path, source).map_err(refuse)?;
+    CountryTable::from_bytes(&bytes).map_err(|error| refuse(format!("{}: {error}", path.display())))
+}
+
+/// The limits of clients, in their order, and their keys.
+fn clients(
+    config: &ApiKeys,
+    source: &RecordingSource,
+) -> Result<(Vec<Option<RateLimit>>, Keys), Wrong> {
+    let hash = pepper(config, source)?;
+    let places = config.from.iter().map(|place| {
+        let wrong = || {
+            let message = "write one of header, query and cookie; scheme only with header";
+            ("api_keys.from".to_owned(), message.to_owned())
+        };
+        match (&place.header, &place.query, &place.cookie, &place.scheme) {
+            (Some(name), None, None, scheme) => {
+                Ok(Place::Header { name: name.to_ascii_lowercase(), scheme: scheme.clone() })
+            }
+            (None, Some(name), None, None) => Ok(Place::Query(name.clone())),
+            (None, None, Some(name), None) => Ok(Place::Cookie(name.clone())),
+            _ => Err(wrong()),
+        }
+    });
+    let places = places.collect::<Result<_, _>>()?;
+    let (mut limits, mut clients, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, client) in config.clients.iter().enumerate() {
+        let at = |key: &str| format!("api_keys.clients[{index}].{key}");
+        // It goes into a header, and into the name of a limit.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if client.name.is_empty() || client.name.len() > 57 || !client.name.chars().all(plain) {
+            let message = "write 1 to 57 letters, digits, '-', '_' or '.'";
+            return Err((at("name"), message.to_owned()));
+        }
+        if clients.iter().any(|other: &Client| other.name == client.name) {
+            return Err((at("name"), "there is another client of this name".to_owned()));
+        }
+        for key in &client.keys {
+            keys.push(Key {
+                hash: hash.parse(&key.hash).map_err(|message| (at("keys"), message))?,
+                not_before: key.not_before.map_or(0, |day| day.first_second()),
+                not_after: key.expires.map_or(u64::MAX, |day| day.last_second()),
+                client: index,
+            });
+        }
+        let limit = client.rate.as_ref().map(|rate| RateLimit::of_client(&client.name, rate));
+        limits.push(limit.transpose().map_err(|(_, message)| (at("rate"), message))?);
+        clients.push(Client { name: client.name.clone(), scopes: client.scopes.clone() });
+    }
+    Ok((limits, Keys::new(places, hash, clients, keys)))
+}
+
+fn pepper(config: &ApiKeys, source: &RecordingSource) -> Result<KeyHash, Wrong> {
+    let refuse = |message: String| ("api_keys.pepper_file".to_owned(), message);
+    let Some(path) = &config.pepper_file else { return Ok(KeyHash::new(None)) };
+    let pepper = read(path, source).map_err(refuse)?;
+    let pepper = pepper.trim_ascii();
+    match PEPPER_BYTES.contains(&pepper.len()) {
+        true => Ok(KeyHash::new(Some(pepper))),
+        false => Err(refuse(format!("{}: write 16 to 4096 bytes into it", path.display()))),
+    }
+}
+
+fn profiles(
+    config: &Config,
+    source: &RecordingSource,
+) -> Result<Option<Profiles<Option<Arc<Profile>>>>, Wrong> {
+    if config.profiles.is_empty() {
+        return Ok(None);
+    }
+    let mut built = Vec::new();
+    for (name, profile) in &config.profiles {
+        let profile = Profile::build(name, profile, config.trusted_hops, source);
+        let profile = profile.map_err(|message| (format!("profiles.{name}"), message))?;
+        built.push((name, Arc::new(profile)));
+    }
+    let of = |name: &String| built.iter().find(|(known, _)| *known == name);
+    let default = config.profile.as_ref().and_then(of).map(|(_, profile)| Arc::clone(profile));
+    let default_name = config.profile.as_deref().unwrap_or_default();
+    let mut profiles = Profiles::new(default_name, default, UnknownProfilePolicy::Default);
+    for (name, profile) in built {
+        profiles.insert(name, Some(profile));
+    }
+    Ok(Some(profiles))
 }

@@ -1,16 +1,14 @@
 //! Reading the configuration anew while requests are served.
 
-use core::hash::{Hash as _, Hasher as _};
 use std::{
-    collections::BTreeMap,
-    fs,
-    hash::DefaultHasher,
     path::{Path, PathBuf},
     sync::{Arc, PoisonError},
 };
 
+use glacis_rules::{Record, RecordingSource};
 use glacis_service::{
     command::Failure,
+    config::ConfigError,
     reload::{self, Reload, attempt},
 };
 
@@ -27,58 +25,23 @@ pub struct Reading {
     pub record: Record,
 }
 
-/// The files that were read, each with a digest of what was found.
-#[derive(Clone, Debug, Default)]
-pub struct Record {
-    seen: BTreeMap<PathBuf, u64>,
-}
-
-impl Record {
-    /// Remembers a file as it is now: to be called before it is read, so that a change in between is noticed.
-    pub(crate) fn note(&mut self, path: &Path) {
-        self.seen.insert(path.to_owned(), digest(path));
-    }
-
-    fn as_read(&self) -> u64 {
-        combined(self.seen.values().copied())
-    }
-
-    fn now(&self) -> u64 {
-        combined(self.seen.keys().map(|path| digest(path)))
-    }
-}
-
-/// Changes are to be told from none, by people who may change the files: no need for cryptography.
-fn digest(path: &Path) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    fs::read(path).map_err(|error| error.to_string()).hash(&mut hasher);
-    hasher.finish()
-}
-
-fn combined(digests: impl Iterator<Item = u64>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for digest in digests {
-        digest.hash(&mut hasher);
-    }
-    hasher.finish()
-}
-
 impl Reading {
     /// Reads the file `path` and everything it names, for a process that starts.
     ///
     /// # Errors
     /// What is wrong with the configuration.
     pub fn first(path: &Path) -> Result<Self, Failure> {
-        let mut record = Record::default();
-        let (config, policy) = read(path, &mut record)?;
-        Ok(Self { config, policy, record })
+        let source = RecordingSource::new();
+        let (config, policy) = read(path, &source)?;
+        Ok(Self { config, policy, record: source.into_record() })
     }
 }
 
-fn read(path: &Path, record: &mut Record) -> Result<(Config, Policy), Failure> {
-    record.note(path);
+fn read(path: &Path, source: &RecordingSource) -> Result<(Config, Policy), Failure> {
+    source.note(path);
     let config = Config::load(path)?;
-    let policy = Policy::new(&config);
+    let policy = Policy::build(&config, source);
+    let policy = policy.map_err(|(key, message)| ConfigError::at(path, &key, &message))?;
     Ok((config, policy))
 }
 
@@ -98,12 +61,13 @@ impl Reloader {
     }
 
     fn try_reload(&mut self) -> Result<(), Failure> {
-        let mut record = Record::default();
-        let read = read(&self.path, &mut record);
-        self.record = record;
+        let source = RecordingSource::new();
+        let read = read(&self.path, &source);
+        self.record = source.into_record();
         let (config, policy) = read?;
         let restart_needed = self.started.differs_beyond_reload(&config);
         reload::restart_needed(&restart_needed);
+        policy.log();
         self.shared.replace(policy);
         let mut reloads = self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner);
         reloads.restart_needed = restart_needed;

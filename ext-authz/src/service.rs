@@ -1,40 +1,52 @@
 //! The gRPC service: a question, an answer.
 
 use core::{
-    panic::AssertUnwindSafe,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
 };
 use std::{
-    panic::catch_unwind,
     path::Path,
     sync::{Arc, Mutex, PoisonError, RwLock},
-    time::Instant,
+    time::{Instant, SystemTime},
 };
 
 use envoy_types::pb::envoy::service::auth::v3::{
     CheckRequest, CheckResponse,
     authorization_server::{Authorization, AuthorizationServer},
 };
+use glacis_inspector::{Header, request_id};
+use glacis_limit_store::{Answer as Taken, Ask, MemoryStore, Store, StoreError, Taking};
+use glacis_rules::Record;
 use glacis_service::{Readiness, alarm::AlarmLog, overload, reload::LastReload};
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, task::spawn_blocking};
 use tonic::{Request, Response, Status, service::Routes};
 
 use crate::{
     admin::Admin,
     alarm::Alarm,
+    answer::{Answer, Facts, Passed, Reason, Refused},
     config::Config,
     metrics::{ErrorKind, Metrics},
     policy::Policy,
-    reload::{Record, Reloader},
-    wire::{Answer, Asked},
+    profile::{Found, Occasion, Profile},
+    rate_limit::{Outcome, RateLimit, outcome},
+    reload::Reloader,
+    subject::Subject,
+    wire::Asked,
 };
+
+/// Bytes of a body from which rules run on a thread for long work.
+const INLINE_BODY_BYTES: usize = 64 << 10;
 
 /// What all Checks share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     policy: RwLock<Arc<Policy>>,
+    store: Arc<dyn Store>,
     pub(crate) metrics: Metrics,
     alarms: AlarmLog,
+    /// Requests that brought no name along, counted for one.
+    unnamed: AtomicU64,
     /// Whether a Check was turned away since it was last asked.
     turned_away: AtomicBool,
     pub(crate) reloads: Mutex<Reloads>,
@@ -83,8 +95,10 @@ impl Authorizer {
         Self {
             shared: Arc::new(Shared {
                 policy: RwLock::new(Arc::new(policy)),
+                store: Arc::new(MemoryStore::new(config.store.counters_max)),
                 metrics,
                 alarms: AlarmLog::default(),
+                unnamed: AtomicU64::new(0),
                 turned_away: AtomicBool::new(false),
                 reloads: Mutex::default(),
             }),
@@ -126,14 +140,153 @@ impl Authorizer {
         let message_bytes_max = self.message_bytes_max;
         Routes::new(AuthorizationServer::new(self).max_decoding_message_size(message_bytes_max))
     }
+}
 
-    fn decide(&self, request: CheckRequest) -> Result<Answer, Status> {
-        let asked = Asked::try_from(request)?;
-        if !asked.raw_headers {
-            self.shared.alarm(Alarm::NoRawHeaders);
+/// A Check that has no verdict.
+#[derive(Debug)]
+enum Undecided {
+    /// Envoy sent what cannot be answered.
+    Protocol(Status),
+    /// The store does not answer.
+    Store(StoreError),
+    /// A bug.
+    Panic,
+}
+
+impl From<Undecided> for Status {
+    fn from(undecided: Undecided) -> Self {
+        match undecided {
+            Undecided::Protocol(status) => status,
+            Undecided::Store(error) => Self::unavailable(error.to_string()),
+            Undecided::Panic => Self::internal("the Check failed"),
         }
-        Ok(self.shared.policy().check(&asked))
     }
+}
+
+impl Shared {
+    async fn answer(self: Arc<Self>, request: CheckRequest) -> Result<Answer, Undecided> {
+        let asked = Arc::new(Asked::try_from(request).map_err(Undecided::Protocol)?);
+        if !asked.raw_headers {
+            self.alarm(Alarm::NoRawHeaders);
+        }
+        if asked.source.is_none() {
+            self.alarm(Alarm::NoClientAddress);
+        }
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let policy = self.policy();
+        let headers = asked.headers();
+        let id = self.name(&asked, &headers);
+        let mut facts = Facts { request_id: id.clone(), ..Facts::default() };
+        let (subject, listed) = policy.subject(&asked, &headers, now.as_secs());
+        facts.client = subject.client().map(|(client, _)| client.name.clone());
+        let decided = policy.decide(&subject, listed);
+        facts.policy = decided.policy.map(str::to_owned);
+        if let Some(reason) = decided.refused {
+            let more = policy.challenge(reason).into_iter().collect();
+            return Ok(refuse(reason, more, &headers, facts));
+        }
+        let mut told = Vec::new();
+        if !decided.unlimited {
+            let limited = self.limited(&policy, &subject).await?;
+            facts.shadow = limited.would_refuse.is_some();
+            facts.limit = limited.refused.clone().or(limited.would_refuse);
+            if limited.refused.is_some() {
+                return Ok(refuse(Reason::RateLimit, limited.headers, &headers, facts));
+            }
+            told = limited.headers;
+        }
+        let passed = Passed { response: told, ..policy.passed(&subject) };
+        let Some(profile) = policy.profile(asked.profile.as_deref()) else {
+            return Ok(Answer::Pass(passed, facts));
+        };
+        drop(headers);
+        let found = evaluate(Arc::clone(profile), Arc::clone(&asked), id, now).await?;
+        Ok(self.judged(passed, found, facts))
+    }
+
+    /// A name for the request: that which it has, or Envoy's for the stream, or one of ours.
+    fn name(&self, asked: &Asked, headers: &[Header<'_>]) -> String {
+        if let Some(id) = request_id(headers) {
+            return id.to_owned();
+        }
+        if !asked.stream.is_empty() && asked.stream.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        {
+            return asked.stream.clone();
+        }
+        format!("glacis-{}", self.unnamed.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// What limits say of a request: all of them in one call.
+    async fn limited(&self, policy: &Policy, subject: &Subject<'_>) -> Result<Outcome, Undecided> {
+        let (mut limits, mut asks): (Vec<&RateLimit>, Vec<Ask>) = (Vec::new(), Vec::new());
+        for limit in policy.limits(subject) {
+            if let Some(ask) = limit.ask(subject) {
+                limits.push(limit);
+                asks.push(ask);
+            }
+        }
+        if asks.is_empty() {
+            return Ok(Outcome::default());
+        }
+        // What is on trial must not keep the others from counting.
+        let on_trial = limits.iter().any(|limit| limit.is_shadow());
+        let taking = if on_trial { Taking::EachForItself } else { Taking::AllOrNothing };
+        let answers = self.store.take(&asks, taking).await.map_err(Undecided::Store)?;
+        self.count(&limits, &answers);
+        Ok(outcome(&limits, &answers))
+    }
+
+    fn count(&self, limits: &[&RateLimit], answers: &[Taken]) {
+        for (limit, answer) in limits.iter().zip(answers) {
+            let result = match (answer.allowed, limit.is_shadow()) {
+                (true, _) => "allowed",
+                (false, false) => "refused",
+                (false, true) => "shadow",
+            };
+            self.metrics.limit(limit.name(), result);
+        }
+    }
+
+    /// What comes of a request that rules have seen.
+    fn judged(&self, passed: Passed, found: Found, mut facts: Facts) -> Answer {
+        facts.rules = (!found.rules.is_empty()).then_some(found.rules);
+        facts.inspected = Some(found.inspected);
+        facts.uninspected = found.uninspected;
+        if let Some(reason) = found.uninspected {
+            self.metrics.uninspected(reason);
+        }
+        let Some(reply) = found.reply else { return Answer::Pass(passed, facts) };
+        facts.reason = Some(Reason::Rule);
+        let headers = reply.headers.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let refused =
+            Refused { status: reply.status, headers: headers.collect(), body: reply.body };
+        Answer::Refuse(refused, facts)
+    }
+}
+
+fn refuse(
+    reason: Reason,
+    more: Vec<(String, String)>,
+    headers: &[Header<'_>],
+    mut facts: Facts,
+) -> Answer {
+    facts.reason = Some(reason);
+    Answer::Refuse(Refused::new(reason.status(), more, headers, &facts.request_id), facts)
+}
+
+/// Has rules look at a request, on a thread of its own if that takes long.
+async fn evaluate(
+    profile: Arc<Profile>,
+    asked: Arc<Asked>,
+    id: String,
+    now: Duration,
+) -> Result<Found, Undecided> {
+    let long = asked.body.len() > INLINE_BODY_BYTES;
+    let work = move || profile.evaluate(&asked, &asked.headers(), Occasion { id: &id, now });
+    if !long {
+        return Ok(work());
+    }
+    spawn_blocking(work).await.map_err(|_| Undecided::Panic)
 }
 
 #[tonic::async_trait]
@@ -149,22 +302,19 @@ impl Authorization for Authorizer {
             return Err(Status::resource_exhausted("max_checks Checks are under way"));
         };
         let began = Instant::now();
-        let request = request.into_inner();
-        // A bug must not be a way past the policy: the failure mode of Envoy decides.
-        let answered = catch_unwind(AssertUnwindSafe(|| self.decide(request)));
-        let answer = match answered {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(status)) => {
-                metrics.error(ErrorKind::Protocol);
-                return Err(status);
-            }
-            Err(_) => {
-                metrics.error(ErrorKind::Panic);
-                tracing::error!("a Check panicked: a bug; it is answered with an error");
-                return Err(Status::internal("the Check failed"));
-            }
-        };
-        metrics.checked(answer.verdict, began.elapsed());
+        // On a task of its own: a panic, which is a bug, must not be a way past the policy. Envoy's failure mode
+        // decides then.
+        let work = tokio::spawn(Arc::clone(&self.shared).answer(request.into_inner()));
+        let answered = work.await.unwrap_or(Err(Undecided::Panic));
+        let answer = answered.inspect_err(|undecided| {
+            metrics.error(match undecided {
+                Undecided::Protocol(_) => ErrorKind::Protocol,
+                Undecided::Store(_) => ErrorKind::Store,
+                Undecided::Panic => ErrorKind::Panic,
+            });
+            tracing::warn!(?undecided, "a Check is answered with an error");
+        })?;
+        metrics.checked(answer.facts(), began.elapsed());
         Ok(Response::new(answer.into()))
     }
 }

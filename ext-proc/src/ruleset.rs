@@ -4,12 +4,12 @@ use core::{fmt, time::Duration};
 use std::{collections::BTreeMap, sync::Arc};
 
 use glacis_engine::{
-    BuildErrors, CollectionStore, Input, Limits, MemoryStore, Program, RuleEngine, SourceError,
+    BuildErrors, CollectionStore, Limits, MemoryStore, Program, RuleEngine, SourceError,
 };
 use glacis_inspector::{BlockPage, Profiles, Sample, Settings, canary::CRS_CANARY};
 use glacis_rules::{
-    CrsSettings, Date, Exclusion, ExclusionError, ExclusionRules, Record, RecordingSource,
-    exclusion_rules,
+    Assembled, Assembly, CrsSettings, Date, Exclusion, ExclusionError, ExclusionRules, Record,
+    RecordingSource, exclusion_rules,
 };
 
 use crate::{
@@ -343,46 +343,29 @@ fn settings(config: &Config, host: &Host) -> Settings {
     }
 }
 
-/// What the program is built from: base, `setup`, CRS's set-up, typed settings, exclusions for a path,
-/// the rules of CRS, files, `directives`, exclusions for every path, typed limits. Later directives
-/// override earlier ones, but CRS's initialisation keeps what stands before it.
+/// What the program is built from.
 fn recipe(
     config: &Config,
     exclusions: &ExclusionRules,
     source: &RecordingSource,
 ) -> Result<Recipe, SourceError> {
-    let mut rules = match &config.crs {
-        Some(folder) => source.crs(folder)?,
-        None if config.base => vec![glacis_rules::base()],
-        None => Vec::new(),
+    let assembly = Assembly {
+        base: config.base,
+        crs: config.crs.as_deref(),
+        setup: &config.setup,
+        settings: CrsSettings {
+            paranoia: config.paranoia,
+            detection_paranoia: config.detection_paranoia,
+            inbound_threshold: config.inbound_threshold,
+            outbound_threshold: config.outbound_threshold,
+        },
+        exclusions,
+        files: &config.rules,
+        directives: &config.directives,
+        limits: &limit_directives(config),
     };
-    // The first input is the base configuration, if there is one; the set-up of CRS is the next.
-    let mut rest = rules.split_off(usize::from(config.base).min(rules.len()));
-    let after_setup = rest.split_off(usize::from(config.crs.is_some()).min(rest.len()));
-    let typed = CrsSettings {
-        paranoia: config.paranoia,
-        detection_paranoia: config.detection_paranoia,
-        inbound_threshold: config.inbound_threshold,
-        outbound_threshold: config.outbound_threshold,
-    };
-    let mut inputs = rules;
-    inputs.extend(text("setup", &config.setup));
-    let setup_end = inputs.len();
-    inputs.append(&mut rest);
-    inputs.extend(typed.input());
-    inputs.extend(text("exclusions", &exclusions.before));
-    inputs.extend(after_setup);
-    inputs.extend(config.rules.iter().cloned().map(Input::File));
-    inputs.extend(text("directives", &config.directives));
-    let directives_end = inputs.len();
-    inputs.extend(text("exclusions", &exclusions.after));
-    inputs.extend(text("limits", &limit_directives(config)));
+    let Assembled { inputs, setup_end, directives_end } = assembly.assemble(source)?;
     Ok(Recipe { inputs, setup_end, directives_end, limits: Limits::from(&config.limits) })
-}
-
-fn text(name: &str, text: &str) -> Option<Input> {
-    let input = || Input::Text { name: name.to_owned(), text: text.to_owned() };
-    (!text.is_empty()).then(input)
 }
 
 /// The typed limit of request bodies, and what becomes of longer ones, as SecLang.

@@ -1,6 +1,10 @@
 //! What a client is shown of a refusal: its name, so that somebody can look it up, and nothing of the rules.
 
-use crate::json::push_string;
+use crate::{
+    grpc,
+    json::push_string,
+    request::{Header, find, is_grpc_call},
+};
 
 /// Bytes of `Accept` that are looked at.
 const ACCEPT_BYTES_MAX: usize = 1 << 10;
@@ -56,6 +60,45 @@ impl BlockPage {
             (None, None) if wants_html => page(HTML_TYPE, fill(HTML)),
             _ => page("application/problem+json", problem(status, request_id)),
         }
+    }
+}
+
+/// What a refused client is shown, whoever has refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Headers, names in lower case.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body; for a call of gRPC the message of its status.
+    pub body: String,
+    /// The code of gRPC, for a call of gRPC.
+    pub grpc_status: Option<u32>,
+}
+
+impl Shown {
+    /// What the client of the request with these headers is shown with `status`.
+    #[must_use]
+    pub fn new(page: &BlockPage, status: u16, request: &[Header<'_>], request_id: &str) -> Self {
+        let wants_html = find(request, b"accept").is_some_and(prefers_html);
+        Self::to(page, status, (wants_html, is_grpc_call(request)), request_id)
+    }
+
+    /// The same, for a client that wants HTML, or calls gRPC.
+    pub(crate) fn to(
+        page: &BlockPage,
+        status: u16,
+        (wants_html, is_grpc): (bool, bool),
+        request_id: &str,
+    ) -> Self {
+        let mut headers = vec![("cache-control", "no-store".to_owned())];
+        if is_grpc {
+            let body = grpc::message(status, request_id);
+            return Self { headers, body, grpc_status: Some(grpc::code(status)) };
+        }
+        let body = page.body(wants_html, status, request_id);
+        // Caches must not store it at all; those that do all the same must not mix the two.
+        headers.push(("vary", "accept".to_owned()));
+        headers.push(("content-type", body.content_type));
+        Self { headers, body: body.text, grpc_status: None }
     }
 }
 

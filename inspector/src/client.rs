@@ -24,7 +24,8 @@ pub fn parse_endpoint(text: &str) -> Option<Endpoint> {
 /// the outermost of them wrote, `trusted_hops` from the right, is the last that can be believed.
 /// Entries further left were sent by the client. Where the list is shorter or the entry is not an
 /// address, a proxy has been bypassed or is set up otherwise, and `source` is all that is known.
-pub(crate) fn client_of(
+#[must_use]
+pub fn client_of(
     source: Option<Endpoint>,
     headers: &[Header<'_>],
     trusted_hops: usize,

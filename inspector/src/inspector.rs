@@ -10,10 +10,9 @@ use glacis_engine::{
 
 use crate::{
     audit::{self, AuditFormat},
-    block_page::{BlockPage, prefers_html},
+    block_page::{BlockPage, Shown, prefers_html},
     client::client_of,
     decision::{Decision, Mode, OBSERVED, Outcome, Receipt, Reply, Uninspected},
-    grpc,
     redact::Redaction,
     request::{
         Header, RequestHead, ResponseHead, content_length, find, is_chunked, is_event_stream,
@@ -374,6 +373,15 @@ impl Inspector {
         self.evaluate_response()
     }
 
+    /// Says that the host cannot bring the request's body: the rest of the request is evaluated.
+    pub fn request_body_absent(&mut self) -> Decision {
+        if self.stage != Stage::RequestBody || self.body_seen {
+            return Decision::Continue;
+        }
+        self.uninspected = Some(Uninspected::BodyNotSent);
+        self.evaluate_request()
+    }
+
     /// What becomes of a request when nothing was found in the beginning of its body.
     fn cut_off(&mut self) -> Decision {
         let rejects = self.settings.truncated_body == TruncatedBody::Reject;
@@ -499,21 +507,14 @@ impl Inspector {
             None => format!("glacis_{action}_limit"),
         };
         let rule = refusal.rule;
-        let mut headers = vec![("cache-control", "no-store".to_owned())];
-        if self.request.is_grpc {
-            let grpc_status = Some(grpc::code(status));
-            let body = grpc::message(status, &self.request.id);
-            let reply = Reply { status, action, headers, body, grpc_status, rule, details };
-            return Some(Decision::Reply(Box::new(reply)));
+        let request = &self.request;
+        let wants = (request.wants_html, request.is_grpc);
+        let shown = Shown::to(&self.settings.block_page, status, wants, &request.id);
+        let Shown { mut headers, body, grpc_status } = shown;
+        if grpc_status.is_none() {
+            headers.extend(location.map(|location| ("location", location)));
+            headers.extend((status == 503).then(|| ("retry-after", "1".to_owned())));
         }
-        headers.extend(location.map(|location| ("location", location)));
-        headers.extend((status == 503).then(|| ("retry-after", "1".to_owned())));
-        let page = &self.settings.block_page;
-        let body = page.body(self.request.wants_html, status, &self.request.id);
-        // Caches must not store it at all; those that do all the same must not mix the two.
-        headers.push(("vary", "accept".to_owned()));
-        headers.push(("content-type", body.content_type));
-        let (body, grpc_status) = (body.text, None);
         let reply = Reply { status, action, headers, body, grpc_status, rule, details };
         Some(Decision::Reply(Box::new(reply)))
     }

@@ -31,11 +31,13 @@ mod sample;
 mod time;
 
 pub use audit::AuditFormat;
-pub use block_page::BlockPage;
-pub use client::parse_endpoint;
+pub use block_page::{BlockPage, Shown};
+pub use client::{client_of, parse_endpoint};
 pub use decision::{Decision, Mode, OBSERVED, Outcome, Receipt, Reply, Uninspected};
 pub use inspector::{BodyOverflow, End, Inspector, ResponseInspection, Settings, TruncatedBody};
 pub use profile::{Choice, Hints, Profiles, UnknownProfile, UnknownProfilePolicy};
 pub use redact::{Redaction, SECRET_NAMES};
-pub use request::{Header, RequestHead, ResponseHead, has_body, has_response_body, request_id};
+pub use request::{
+    Header, RequestHead, ResponseHead, find, has_body, has_response_body, request_id,
+};
 pub use sample::Sample;

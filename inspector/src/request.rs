@@ -62,7 +62,8 @@ pub fn request_id<'a>(headers: &[Header<'a>]) -> Option<&'a str> {
 }
 
 /// The first header of this name.
-pub(crate) fn find<'a>(headers: &[Header<'a>], name: &[u8]) -> Option<&'a [u8]> {
+#[must_use]
+pub fn find<'a>(headers: &[Header<'a>], name: &[u8]) -> Option<&'a [u8]> {
     headers.iter().find(|header| header.name.eq_ignore_ascii_case(name)).map(|header| header.value)
 }
 

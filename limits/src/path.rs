@@ -38,6 +38,28 @@ pub fn normalized(path_and_query: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Whether a path could mean another one to somebody: it has dot segments, doubled slashes, backslashes,
+/// `;parameters`, or escapes of these, of control bytes or of `%`. What is exempt from something by its path
+/// must not be so. Linear in the length.
+#[must_use]
+pub fn is_ambiguous(path_and_query: &[u8]) -> bool {
+    let end = path_and_query.iter().position(|byte| *byte == b'?');
+    let path = path_and_query.get(..end.unwrap_or(path_and_query.len())).unwrap_or_default();
+    let pairs = path.windows(2).any(|pair| matches!(pair, b"//" | b".."));
+    let bytes = path.iter().any(|byte| matches!(byte, b'\\' | b';' | b'#' | 0..0x20 | 0x7f));
+    let escapes = path.windows(3).any(|escape| match *escape {
+        [b'%', b'0' | b'1', _] => true,
+        [b'%', b'2', low] => matches!(low, b'5' | b'e' | b'E' | b'f' | b'F'),
+        [b'%', b'3', low] => matches!(low, b'b' | b'B'),
+        [b'%', b'5', low] => matches!(low, b'c' | b'C'),
+        // Overlong UTF-8.
+        [b'%', b'c' | b'C', low] => matches!(low, b'0' | b'1'),
+        _ => false,
+    });
+    let dot = path.split(|byte| *byte == b'/').any(|segment| segment == b".");
+    pairs || bytes || escapes || dot
+}
+
 /// `%XX` decoded once; what is no escape stays as it is.
 #[must_use]
 pub fn percent_decoded(bytes: &[u8]) -> Vec<u8> {
@@ -197,6 +219,37 @@ mod tests {
             let once = normalized(given);
             assert_eq!(once, *expected, "{shown}");
             assert!(once.len() <= given.len() + 1, "{shown}");
+        }
+    }
+
+    #[test]
+    fn paths_that_could_mean_another() {
+        for (path, expected) in [
+            ("/", false),
+            ("/a/b.c/d-e_f~g", false),
+            ("/a%20b%3a/%e4", false),
+            ("/a?x=..//;%2f", false),
+            ("/a./.b/c", false),
+            ("/a/../b", true),
+            ("/a..b", true),
+            ("/./a", true),
+            ("/a/.", true),
+            ("//a", true),
+            ("/a/", false),
+            ("/a\\b", true),
+            ("/a;b", true),
+            ("/a#b", true),
+            ("/a%2Fb", true),
+            ("/a%2eb", true),
+            ("/a%5Cb", true),
+            ("/a%3bb", true),
+            ("/a%252f", true),
+            ("/a%00", true),
+            ("/a%1f", true),
+            ("/a%c0%af", true),
+            ("/a\u{1}", true),
+        ] {
+            assert_eq!(is_ambiguous(path.as_bytes()), expected, "{path}");
         }
     }
 

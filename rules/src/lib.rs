@@ -16,6 +16,7 @@
 //! assert!(program.is_ok());
 //! ```
 
+mod assembly;
 mod crs;
 mod crs_settings;
 mod date;
@@ -26,6 +27,7 @@ mod record;
 
 use glacis_engine::Input;
 
+pub use assembly::{Assembled, Assembly};
 pub use crs::crs;
 pub use crs_settings::CrsSettings;
 pub use date::{Date, DateError};

@@ -53,6 +53,16 @@ pub fn ext_proc() -> Outcome<PathBuf> {
     place("GLACIS_EXT_PROC", &usual, "cargo build --workspace --bins")
 }
 
+/// The binary of ext-authz (`GLACIS_EXT_AUTHZ`).
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn ext_authz() -> Outcome<PathBuf> {
+    let usual = binaries_folder().join("glacis-ext-authz");
+    place("GLACIS_EXT_AUTHZ", &usual, "cargo build --workspace --bins")
+}
+
 /// The binary of the external processor that looks at nothing (`GLACIS_EMPTY_EXT_PROC`).
 ///
 /// # Errors

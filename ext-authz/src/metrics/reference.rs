@@ -6,15 +6,16 @@ use glacis_service::{
     tls::TlsMetrics,
 };
 
-use super::{ErrorKind, RESULTS, VERDICTS, table};
-use crate::alarm::Alarm;
+use super::{CLIENTS, ErrorKind, LIMIT_RESULTS, RESULTS, VERDICTS, table};
+use crate::{alarm::Alarm, answer::Reason};
+use glacis_inspector::Uninspected;
 
 const HEAD: &str = "\
 # Metrics of ext-authz
 
 What `/metrics` on the admin port of glacis-ext-authz tells, as OpenMetrics text.
 This file is made from the table that the families are registered from (`ext-authz/src/metrics/table.rs`), and a \
-test compares it with a scrape; `UPDATE_EXPECT=1 cargo test -p glacis-ext-authz --test service` renews it.
+test compares it with a scrape; `UPDATE_EXPECT=1 cargo test -p glacis-ext-authz --test check` renews it.
 
 A counter is asked for with `_total`; a histogram has `_bucket`, `_sum` and `_count`.
 Counters whose labels are known beforehand are there from the start, at 0.
@@ -56,6 +57,18 @@ fn labels() -> String {
     let rows = [
         ("verdict", listed(&VERDICTS)),
         (
+            "reason",
+            format!(
+                "of refusals: {}; of what is uninspected: {}",
+                listed(&Reason::ALL.map(Reason::name)),
+                listed(&Uninspected::ALL.map(Uninspected::name))
+            ),
+        ),
+        (
+            "limit",
+            format!("the names of limits in the configuration, and `{CLIENTS}` for all of clients"),
+        ),
+        (
             "kind",
             format!(
                 "of errors: {}; of alarms: {}",
@@ -67,7 +80,8 @@ fn labels() -> String {
         (
             "result",
             format!(
-                "of reloads: {}; of TLS handshakes: {}",
+                "of limits: {}; of reloads: {}; of TLS handshakes: {}",
+                listed(&LIMIT_RESULTS),
                 listed(&RESULTS),
                 listed(&TlsMetrics::RESULTS)
             ),

@@ -14,6 +14,24 @@ pub(crate) const SECONDS: Described = Described::histogram(
     &[],
     "How long Checks took to be answered, the store included",
 );
+pub(crate) const REFUSED: Described = Described::counter(
+    "glacis_authz_refused",
+    "requests",
+    &["reason"],
+    "Requests that were refused, by reason",
+);
+pub(crate) const LIMITS: Described = Described::counter(
+    "glacis_authz_limits",
+    "requests",
+    &["limit", "result"],
+    "What each limit said of requests that it applies to; shadow: it would have refused",
+);
+pub(crate) const UNINSPECTED: Described = Described::counter(
+    "glacis_authz_uninspected",
+    "requests",
+    &["reason"],
+    "Requests of which rules have not seen all, by reason; body_not_sent: Envoy sends no bodies",
+);
 pub(crate) const ERRORS: Described = Described::counter(
     "glacis_authz_errors",
     "errors",
@@ -28,5 +46,17 @@ pub(crate) const ALARMS: Described = Described::counter(
 );
 
 /// All of them, in the order of the documentation.
-pub(crate) const FAMILIES: [Described; 9] =
-    [CHECKS, SECONDS, ERRORS, ALARMS, RELOADS, LAG, HANDSHAKES, CERTIFICATES, BUILD];
+pub(crate) const FAMILIES: [Described; 12] = [
+    CHECKS,
+    SECONDS,
+    REFUSED,
+    LIMITS,
+    UNINSPECTED,
+    ERRORS,
+    ALARMS,
+    RELOADS,
+    LAG,
+    HANDSHAKES,
+    CERTIFICATES,
+    BUILD,
+];

@@ -26,7 +26,17 @@ const EDGES: &[(&str, &[&str])] = &[
         "glacis-ext-proc",
         &["glacis-inspector", "glacis-engine", "glacis-explain", "glacis-rules", "glacis-service"],
     ),
-    ("glacis-ext-authz", &["glacis-service"]),
+    (
+        "glacis-ext-authz",
+        &[
+            "glacis-engine",
+            "glacis-inspector",
+            "glacis-limit-store",
+            "glacis-limits",
+            "glacis-rules",
+            "glacis-service",
+        ],
+    ),
     (
         "glacis-cli",
         &["glacis-engine", "glacis-explain", "glacis-rules", "glacis-inspector", "glacis-limits"],

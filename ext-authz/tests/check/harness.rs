@@ -12,13 +12,18 @@ use std::{
     thread,
 };
 
-use envoy_types::pb::envoy::{
-    config::core::v3::{Address, HeaderMap, HeaderValue, SocketAddress, address, socket_address},
-    service::auth::v3::{
-        AttributeContext, CheckRequest, CheckResponse,
-        attribute_context::{HttpRequest, Peer, Request},
-        authorization_client::AuthorizationClient,
+use envoy_types::pb::{
+    envoy::{
+        config::core::v3::{
+            Address, HeaderMap, HeaderValue, Metadata, SocketAddress, address, socket_address,
+        },
+        service::auth::v3::{
+            AttributeContext, CheckRequest, CheckResponse,
+            attribute_context::{HttpRequest, Peer, Request},
+            authorization_client::AuthorizationClient,
+        },
     },
+    google::protobuf::{ListValue, Struct, Value as WireValue, value::Kind},
 };
 use serde_json::Value;
 use tonic::{Status, transport::Channel};
@@ -192,6 +197,39 @@ impl Asked {
         self
     }
 
+    pub(crate) fn host(mut self, host: &str) -> Self {
+        let headers = &mut self.http.header_map.as_mut().unwrap().headers;
+        let authority = headers.iter_mut().find(|header| header.key == ":authority").unwrap();
+        authority.raw_value = host.as_bytes().to_vec();
+        self
+    }
+
+    /// With what Envoy's `jwt_authn` leaves of a token.
+    pub(crate) fn claims(mut self, claims: Value) -> Self {
+        let token = [("jwt_payload".to_owned(), wire(claims))].into();
+        let filter = ("envoy.filters.http.jwt_authn".to_owned(), Struct { fields: token });
+        let metadata = Metadata { filter_metadata: [filter].into(), ..Metadata::default() };
+        self.context.metadata_context = Some(metadata);
+        self
+    }
+
+    /// The profile that a route names.
+    pub(crate) fn profile(mut self, name: &str) -> Self {
+        self.context.context_extensions.insert("glacis.profile".to_owned(), name.to_owned());
+        self
+    }
+
+    pub(crate) fn body(mut self, body: &str) -> Self {
+        self.http.raw_body = body.as_bytes().to_vec();
+        self
+    }
+
+    /// As Envoy sends it without `pack_as_bytes`.
+    pub(crate) fn text_body(mut self) -> Self {
+        self.http.body = String::from_utf8(std::mem::take(&mut self.http.raw_body)).unwrap();
+        self
+    }
+
     /// As Envoy sends it without `encode_raw_headers`.
     pub(crate) fn joined(mut self) -> Self {
         let headers = self.http.header_map.take().unwrap_or_default().headers.into_iter();
@@ -205,6 +243,23 @@ impl Asked {
         let attributes = AttributeContext { request: Some(request), ..self.context.clone() };
         CheckRequest { attributes: Some(attributes) }
     }
+}
+
+/// JSON as protobuf has it.
+fn wire(value: Value) -> WireValue {
+    let kind = match value {
+        Value::Null => Kind::NullValue(0),
+        Value::Bool(truth) => Kind::BoolValue(truth),
+        Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap()),
+        Value::String(text) => Kind::StringValue(text),
+        Value::Array(items) => {
+            Kind::ListValue(ListValue { values: items.into_iter().map(wire).collect() })
+        }
+        Value::Object(fields) => Kind::StructValue(Struct {
+            fields: fields.into_iter().map(|(name, value)| (name, wire(value))).collect(),
+        }),
+    };
+    WireValue { kind: Some(kind) }
 }
 
 /// Family → type and labels, as the reference says.

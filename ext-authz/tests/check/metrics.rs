@@ -18,7 +18,7 @@ fn the_reference_is_what_the_table_says() {
 
 #[tokio::test]
 async fn a_scrape_has_what_is_documented() {
-    let service = Service::start("", &[]);
+    let service = Service::start("otherwise: allow\n", &[]);
     service.check(&Asked::get("/")).await.unwrap();
     let documented = documented(&metrics_reference());
     assert_eq!(scraped(&service.get("/metrics").1), documented);

@@ -9,7 +9,7 @@ use crate::harness::{Asked, Service, eventually};
 
 #[tokio::test]
 async fn it_answers_is_healthy_and_ends() {
-    let service = Service::start("", &[]);
+    let service = Service::start("otherwise: allow\n", &[]);
     assert_eq!(service.health().await, 1);
     assert_eq!(service.get("/readyz"), (200, "ready\n".to_owned()));
     let answer = service.check(&Asked::get("/")).await.unwrap();
@@ -21,7 +21,7 @@ async fn it_answers_is_healthy_and_ends() {
 
 #[tokio::test]
 async fn what_is_no_request_has_no_verdict() {
-    let service = Service::start("", &[]);
+    let service = Service::start("otherwise: allow\n", &[]);
     let mut client = AuthorizationClient::new(service.channel().await);
     let answer = client.check(CheckRequest::default()).await;
     assert_eq!(answer.unwrap_err().code(), Code::InvalidArgument);
@@ -31,7 +31,7 @@ async fn what_is_no_request_has_no_verdict() {
 #[tokio::test]
 async fn joined_headers_are_an_alarm() {
     const SAMPLE: &str = "glacis_authz_alarms_total{kind=\"no_raw_headers\"}";
-    let service = Service::start("", &[]);
+    let service = Service::start("otherwise: allow\n", &[]);
     service.check(&Asked::get("/")).await.unwrap();
     assert!(service.metric(SAMPLE) < 0.5);
     service.check(&Asked::get("/").joined()).await.unwrap();
@@ -40,7 +40,7 @@ async fn joined_headers_are_an_alarm() {
 
 #[test]
 fn a_configuration_that_is_not_good_changes_nothing() {
-    let service = Service::start("", &[]);
+    let service = Service::start("otherwise: allow\n", &[]);
     service.configure("max_checks: many\n");
     eventually("the failure is counted", || {
         service.metric("glacis_reloads_total{result=\"failure\"}") > 0.5

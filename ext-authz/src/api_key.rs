@@ -1,0 +1,368 @@
+//! API keys: whose they are, and what they allow. Keys themselves are nowhere kept, only hashes of them.
+
+use std::collections::HashMap;
+
+use glacis_inspector::{Header, find};
+use ring::{digest, hmac, rand::SecureRandom as _};
+use subtle::ConstantTimeEq as _;
+
+/// Bytes of a key that is looked at; a longer one is nobody's.
+const KEY_BYTES_MAX: usize = 512;
+
+/// Bytes of a hash.
+const HASH_BYTES: usize = 32;
+
+/// Random bytes of a key that we make.
+const NEW_KEY_BYTES: usize = 32;
+
+/// What a key that we make begins with, so that scanners for secrets can find it.
+const NEW_KEY_PREFIX: &str = "glacis_";
+
+/// How keys are hashed: with SHA-256, or keyed with a secret of the operator's (HMAC-SHA-256), so that a
+/// configuration that is lost does not even allow to test guesses.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeyHash {
+    pepper: Option<hmac::Key>,
+}
+
+impl KeyHash {
+    /// With this secret, if there is one.
+    pub(crate) fn new(pepper: Option<&[u8]>) -> Self {
+        Self { pepper: pepper.map(|pepper| hmac::Key::new(hmac::HMAC_SHA256, pepper)) }
+    }
+
+    /// What hashes of this kind begin with in a configuration.
+    const fn prefix(&self) -> &'static str {
+        if self.pepper.is_some() { "hmac-sha256:" } else { "sha256:" }
+    }
+
+    fn of(&self, key: &[u8]) -> [u8; HASH_BYTES] {
+        let mut hash = [0; HASH_BYTES];
+        match &self.pepper {
+            Some(pepper) => hash.copy_from_slice(hmac::sign(pepper, key).as_ref()),
+            None => hash.copy_from_slice(digest::digest(&digest::SHA256, key).as_ref()),
+        }
+        hash
+    }
+
+    /// A key's hash as it is written in a configuration.
+    pub(crate) fn text(&self, key: &[u8]) -> String {
+        let hash = self.of(key);
+        let digits = hash.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let digits = digits.map(|digit| char::from_digit(digit.into(), 16).unwrap_or('0'));
+        self.prefix().chars().chain(digits).collect()
+    }
+
+    /// Reads what [`Self::text`] writes.
+    pub(crate) fn parse(&self, text: &str) -> Result<[u8; HASH_BYTES], String> {
+        let wrong = || {
+            let prefix = self.prefix();
+            format!(
+                "this is no hash: write what `glacis-ext-authz hash-key` says, {prefix} and 64 hexadecimal digits"
+            )
+        };
+        let digits = text.strip_prefix(self.prefix()).ok_or_else(wrong)?;
+        let mut hash = [0; HASH_BYTES];
+        let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+        if pairs.len() != HASH_BYTES || !rest.is_empty() {
+            return Err(wrong());
+        }
+        for (byte, pair) in hash.iter_mut().zip(pairs) {
+            let digit = |byte: u8| char::from(byte).to_digit(16);
+            let both = digit(pair[0]).zip(digit(pair[1])).ok_or_else(wrong)?;
+            *byte = u8::try_from(both.0 << 4 | both.1).map_err(|_| wrong())?;
+        }
+        Ok(hash)
+    }
+}
+
+/// A new key, of 256 random bits.
+///
+/// # Errors
+/// When the system has no random numbers.
+pub(crate) fn new_key() -> Result<String, &'static str> {
+    let mut bytes = [0; NEW_KEY_BYTES];
+    let filled = ring::rand::SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| "the system gives no random numbers")?;
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let digits = digits.map(|digit| char::from_digit(digit.into(), 16).unwrap_or('0'));
+    Ok(NEW_KEY_PREFIX.chars().chain(digits).collect())
+}
+
+/// Where a key is looked for in a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A header, perhaps behind a word (`Bearer`).
+    Header { name: String, scheme: Option<String> },
+    /// A parameter of the query.
+    Query(String),
+    /// A cookie.
+    Cookie(String),
+}
+
+/// A key of a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) hash: [u8; HASH_BYTES],
+    /// The first and the last second since 1970 in which it holds.
+    pub(crate) not_before: u64,
+    pub(crate) not_after: u64,
+    /// The place of its client.
+    pub(crate) client: usize,
+}
+
+/// Who has a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Client {
+    pub(crate) name: String,
+    pub(crate) scopes: Vec<String>,
+}
+
+/// What is known of the key of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found<'k> {
+    /// There is none.
+    Nothing,
+    /// There is one, and it is nobody's, or not of this time.
+    Wrong,
+    /// Whose it is, and where in the list of clients.
+    Client(&'k Client, usize),
+}
+
+/// All keys.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    places: Vec<Place>,
+    hash: KeyHash,
+    clients: Vec<Client>,
+    /// By the first half of their hashes. What the time of a look-up tells of a hash is of no use to somebody who
+    /// would have to find a key for it; the rest is compared in constant time.
+    keys: HashMap<[u8; 16], Vec<Key>>,
+}
+
+impl Keys {
+    pub(crate) fn new(
+        places: Vec<Place>,
+        hash: KeyHash,
+        clients: Vec<Client>,
+        keys: Vec<Key>,
+    ) -> Self {
+        let mut by_half: HashMap<[u8; 16], Vec<Key>> = HashMap::new();
+        for key in keys {
+            by_half.entry(half(&key.hash)).or_default().push(key);
+        }
+        Self { places, hash, clients, keys: by_half }
+    }
+
+    /// Whose key a request has. The first place in which there is something decides.
+    pub(crate) fn find(&self, headers: &[Header<'_>], query: &[u8], now_seconds: u64) -> Found<'_> {
+        let mut given = self.places.iter().filter_map(|place| place.read(headers, query));
+        match given.next() {
+            None => Found::Nothing,
+            Some(Given::One(key)) => self.whose(&key, now_seconds),
+            Some(Given::Several) => Found::Wrong,
+        }
+    }
+
+    fn whose(&self, key: &[u8], now_seconds: u64) -> Found<'_> {
+        if key.len() > KEY_BYTES_MAX {
+            return Found::Wrong;
+        }
+        let hash = self.hash.of(key);
+        let candidates = self.keys.get(&half(&hash)).map(Vec::as_slice).unwrap_or_default();
+        let same = candidates.iter().filter(|key| bool::from(key.hash.ct_eq(&hash)));
+        let mut holding =
+            same.filter(|key| (key.not_before..=key.not_after).contains(&now_seconds));
+        let client = holding.next().map(|key| key.client);
+        let found = client.and_then(|index| Some(Found::Client(self.clients.get(index)?, index)));
+        found.unwrap_or(Found::Wrong)
+    }
+
+    /// The places, for what is not to reach the upstream.
+    pub(crate) fn places(&self) -> &[Place] {
+        &self.places
+    }
+}
+
+fn half(hash: &[u8; HASH_BYTES]) -> [u8; 16] {
+    let mut half = [0; 16];
+    half.iter_mut().zip(hash).for_each(|(to, from)| *to = *from);
+    half
+}
+
+/// What stands in a place.
+enum Given {
+    One(Vec<u8>),
+    /// Several different ones: nobody can say which is meant.
+    Several,
+}
+
+impl Place {
+    /// Whether there is something in it.
+    pub(crate) fn is_in(&self, headers: &[Header<'_>], query: &[u8]) -> bool {
+        self.read(headers, query).is_some()
+    }
+
+    fn read(&self, headers: &[Header<'_>], query: &[u8]) -> Option<Given> {
+        let mut found = match self {
+            Self::Header { name, scheme } => {
+                let named =
+                    |header: &&Header<'_>| header.name.eq_ignore_ascii_case(name.as_bytes());
+                let values = headers.iter().filter(named).map(|header| header.value.trim_ascii());
+                let of_scheme = values.filter_map(|value| behind(value, scheme.as_deref()));
+                of_scheme.map(<[u8]>::to_vec).collect::<Vec<_>>()
+            }
+            Self::Query(name) => {
+                let pairs = form_urlencoded::parse(query).filter(|(key, _)| key == name);
+                pairs.map(|(_, value)| value.into_owned().into_bytes()).collect()
+            }
+            Self::Cookie(name) => cookies(headers)
+                .filter(|(key, _)| *key == name.as_bytes())
+                .map(|(_, value)| value.to_vec())
+                .collect(),
+        };
+        found.retain(|key| !key.is_empty());
+        found.dedup();
+        match found.len() {
+            0 => None,
+            1 => found.pop().map(Given::One),
+            _ => Some(Given::Several),
+        }
+    }
+}
+
+/// What follows the word `scheme` (RFC 9110, 11.4), in any case.
+fn behind<'v>(value: &'v [u8], scheme: Option<&str>) -> Option<&'v [u8]> {
+    let Some(scheme) = scheme else { return Some(value) };
+    let (word, rest) = value.split_at_checked(scheme.len())?;
+    let fits = word.eq_ignore_ascii_case(scheme.as_bytes()) && rest.first() == Some(&b' ');
+    fits.then(|| rest.trim_ascii())
+}
+
+/// Names and values of all cookies.
+pub(crate) fn cookies<'h>(headers: &'h [Header<'_>]) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
+    let named = |header: &&Header<'_>| header.name.eq_ignore_ascii_case(b"cookie");
+    let pairs =
+        headers.iter().filter(named).flat_map(|header| header.value.split(|byte| *byte == b';'));
+    pairs.filter_map(|pair| {
+        let at = pair.iter().position(|byte| *byte == b'=')?;
+        let (name, value) = pair.split_at_checked(at)?;
+        Some((name.trim_ascii(), value.get(1..)?.trim_ascii()))
+    })
+}
+
+/// The `cookie` header without one of this name; `None` if nothing is left.
+pub(crate) fn cookies_without(headers: &[Header<'_>], name: &str) -> Option<String> {
+    let rest = cookies(headers).filter(|(key, _)| *key != name.as_bytes());
+    let rest = rest.map(|(key, value)| {
+        format!("{}={}", String::from_utf8_lossy(key), String::from_utf8_lossy(value))
+    });
+    let rest = rest.collect::<Vec<_>>().join("; ");
+    (!rest.is_empty()).then_some(rest)
+}
+
+/// The bytes behind the question mark.
+pub(crate) fn query<'h>(headers: &[Header<'h>]) -> &'h [u8] {
+    let path = find(headers, b":path").unwrap_or_default();
+    let at = path.iter().position(|byte| *byte == b'?');
+    at.and_then(|at| path.get(at + 1..)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers<'a>(pairs: &'a [(&'a str, &'a str)]) -> Vec<Header<'a>> {
+        let header = |(name, value): &(&'a str, &'a str)| Header {
+            name: name.as_bytes(),
+            value: value.as_bytes(),
+        };
+        pairs.iter().map(header).collect()
+    }
+
+    fn keys(pepper: Option<&[u8]>) -> Keys {
+        let hash = KeyHash::new(pepper);
+        let places = vec![
+            Place::Header { name: "x-api-key".to_owned(), scheme: None },
+            Place::Header { name: "authorization".to_owned(), scheme: Some("Bearer".to_owned()) },
+            Place::Query("key".to_owned()),
+            Place::Cookie("key".to_owned()),
+        ];
+        let client = |name: &str| Client { name: name.to_owned(), scopes: Vec::new() };
+        let key = |text: &str, client, not_before, not_after| {
+            let hash = hash.parse(&hash.text(text.as_bytes())).unwrap();
+            Key { hash, not_before, not_after, client }
+        };
+        let all =
+            vec![key("old", 0, 0, 100), key("new", 0, 50, u64::MAX), key("other", 1, 0, u64::MAX)];
+        Keys::new(places, hash, vec![client("acme"), client("shop")], all)
+    }
+
+    #[test]
+    fn whose_a_key_is() {
+        for pepper in [None, Some(&b"pepper"[..])] {
+            let keys = keys(pepper);
+            for (given, query, now, expected) in [
+                (&[("x-api-key", "old")][..], "", 10, Some("acme")),
+                (&[("x-api-key", "new")], "", 10, None),
+                // While both hold a client can go from one to the other.
+                (&[("x-api-key", "old")], "", 60, Some("acme")),
+                (&[("x-api-key", "new")], "", 60, Some("acme")),
+                (&[("x-api-key", "old")], "", 101, None),
+                (&[("X-API-Key", " new ")], "", 101, Some("acme")),
+                (&[("authorization", "bearer other")], "", 1, Some("shop")),
+                (&[("authorization", "Bearerother")], "", 1, Some("nothing")),
+                (&[("authorization", "Basic other")], "", 1, Some("nothing")),
+                (&[], "a=b&key=o%74her", 1, Some("shop")),
+                (&[("cookie", "a=b; key=other")], "", 1, Some("shop")),
+                // The first place decides, also where the key in it is wrong.
+                (&[("x-api-key", "x"), ("cookie", "key=other")], "key=other", 1, None),
+                (&[("x-api-key", "other"), ("x-api-key", "old")], "", 1, None),
+                (&[("x-api-key", "other"), ("x-api-key", "other")], "", 1, Some("shop")),
+                (&[("x-api-key", "")], "", 1, Some("nothing")),
+                (&[("x-api-key", &*"a".repeat(513))], "", 1, None),
+            ] {
+                let found = match keys.find(&headers(given), query.as_bytes(), now) {
+                    Found::Nothing => Some("nothing"),
+                    Found::Wrong => None,
+                    Found::Client(client, _) => Some(client.name.as_str()),
+                };
+                assert_eq!(found, expected, "{given:?} {query} {now}");
+            }
+        }
+    }
+
+    #[test]
+    fn hashes_as_they_are_written() {
+        let plain = KeyHash::new(None);
+        // SHA-256 of "abc" (FIPS 180-2), and test case 2 of RFC 4231 for HMAC.
+        assert_eq!(
+            plain.text(b"abc"),
+            "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+        let keyed = KeyHash::new(Some(b"Jefe"));
+        assert_eq!(
+            keyed.text(b"what do ya want for nothing?"),
+            "hmac-sha256:5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
+        for wrong in
+            ["", "abc", "sha256:", "sha256:zz", &plain.text(b"a").to_uppercase(), &keyed.text(b"a")]
+        {
+            assert!(plain.parse(wrong).unwrap_err().contains("hash-key"), "{wrong}");
+        }
+        let (one, other) = (new_key().unwrap(), new_key().unwrap());
+        assert!(one != other && one.len() == NEW_KEY_PREFIX.len() + 64, "{one} {other}");
+    }
+
+    #[test]
+    fn cookies_that_stay() {
+        for (given, expected) in [
+            (&[("cookie", "a=b; key=1; c=d")][..], Some("a=b; c=d")),
+            (&[("cookie", "key=1"), ("cookie", "c=d")], Some("c=d")),
+            (&[("cookie", "key=1")], None),
+            (&[], None),
+        ] {
+            assert_eq!(cookies_without(&headers(given), "key").as_deref(), expected, "{given:?}");
+        }
+    }
+}

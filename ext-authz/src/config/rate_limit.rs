@@ -1,0 +1,129 @@
+//! The sections `rate_limits` and `store`: how much.
+
+use serde::Deserialize;
+
+use super::Matches;
+
+/// How many, in how long.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct Rate {
+    pub requests: u32,
+    #[serde(default = "one")]
+    pub per_seconds: u32,
+    #[serde(default)]
+    pub burst: Option<u32>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// How a limit counts.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum Algorithm {
+    #[default]
+    Gcra,
+    SlidingWindow,
+    FixedWindow,
+}
+
+/// What tells clients apart.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum KeyPart {
+    ClientAddress,
+    Host,
+    Method,
+    Country,
+    ApiKey,
+    Path(Vec<String>),
+    Header(String),
+    Cookie(String),
+    JwtClaim(String),
+}
+
+/// What becomes of a request that has no such thing.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum Absent {
+    #[default]
+    Address,
+    Shared,
+    Skip,
+}
+
+/// What becomes of a request when the store is away.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum StoreFailure {
+    Allow,
+    Deny,
+    #[default]
+    Local,
+}
+
+/// A limit.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct RateLimitConfig {
+    pub name: String,
+    pub requests: u32,
+    #[serde(default = "one")]
+    pub per_seconds: u32,
+    #[serde(default)]
+    pub burst: Option<u32>,
+    #[serde(default = "one")]
+    pub cost: u32,
+    #[serde(default)]
+    pub algorithm: Algorithm,
+    #[serde(default = "by_address")]
+    pub key: Vec<KeyPart>,
+    #[serde(default)]
+    pub absent: Absent,
+    #[serde(default, rename = "match")]
+    pub matches: Matches,
+    #[serde(default = "ipv4_prefix")]
+    pub ipv4_prefix: u8,
+    #[serde(default = "ipv6_prefix")]
+    pub ipv6_prefix: u8,
+    #[serde(default)]
+    pub shadow: bool,
+    #[serde(default)]
+    pub headers_on_allowed: bool,
+    #[serde(default)]
+    pub on_store_failure: StoreFailure,
+}
+
+fn by_address() -> Vec<KeyPart> {
+    vec![KeyPart::ClientAddress]
+}
+
+const fn ipv4_prefix() -> u8 {
+    32
+}
+
+const fn ipv6_prefix() -> u8 {
+    64
+}
+
+/// Where counters are kept.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct StoreConfig {
+    pub counters_max: usize,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self { counters_max: 100_000 }
+    }
+}

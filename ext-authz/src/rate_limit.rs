@@ -1,0 +1,270 @@
+//! Limits of requests: what is asked of the store, and what its answers come to.
+
+use core::{net::IpAddr, time::Duration};
+
+use glacis_limit_store::{Answer, Ask, Key, Limit, LimitError, OnStoreFailure};
+use glacis_limits::{
+    cidr::network_of,
+    path::Template,
+    rate_headers::{PolicyName, rate_limit, rate_limit_policy, retry_after},
+};
+
+use crate::{
+    api_key::cookies,
+    claim,
+    config::{Absent, Algorithm, KeyPart, Rate, RateLimitConfig, StoreFailure},
+    subject::{Filter, Subject},
+};
+
+/// Parts of a key.
+const KEY_PARTS_MAX: usize = 8;
+
+/// A limit.
+#[derive(Clone, Debug)]
+pub(crate) struct RateLimit {
+    name: PolicyName,
+    limit: Limit,
+    cost: u32,
+    requests: u32,
+    per_seconds: u32,
+    key: Vec<Part>,
+    absent: Absent,
+    filter: Filter,
+    prefixes: (u8, u8),
+    shadow: bool,
+    headers_on_allowed: bool,
+    on_store_failure: OnStoreFailure,
+}
+
+/// What tells clients apart.
+#[derive(Clone, Debug)]
+enum Part {
+    Address,
+    Host,
+    Method,
+    Country,
+    ApiKey,
+    Path(Vec<Template>),
+    Header(String),
+    Cookie(String),
+    Claim(String),
+}
+
+type Wrong = (&'static str, String);
+
+impl RateLimit {
+    /// That of a configuration.
+    pub(crate) fn new(config: &RateLimitConfig) -> Result<Self, Wrong> {
+        let name = PolicyName::new(&config.name).map_err(|error| ("name", error.to_string()))?;
+        let limit = limit(config.algorithm, config.requests, config.per_seconds, config.burst);
+        let limit = limit.map_err(|error| ("requests", error.to_string()))?;
+        if config.key.is_empty() || config.key.len() > KEY_PARTS_MAX {
+            return Err(("key", format!("write 1 to {KEY_PARTS_MAX} parts")));
+        }
+        if config.cost == 0 || config.cost > limit.burst() {
+            return Err(("cost", format!("write 1 to {}, the most at once", limit.burst())));
+        }
+        if config.ipv4_prefix > 32 || config.ipv6_prefix > 128 {
+            return Err(("ipv4_prefix", "write at most 32 bits, and 128 for IPv6".to_owned()));
+        }
+        Ok(Self {
+            name,
+            limit,
+            cost: config.cost,
+            requests: config.requests,
+            per_seconds: config.per_seconds,
+            key: config.key.iter().map(Part::new).collect::<Result<_, _>>()?,
+            absent: config.absent,
+            filter: Filter::new(&config.matches)?,
+            prefixes: (config.ipv4_prefix, config.ipv6_prefix),
+            shadow: config.shadow,
+            headers_on_allowed: config.headers_on_allowed,
+            on_store_failure: match config.on_store_failure {
+                StoreFailure::Allow => OnStoreFailure::Allow,
+                StoreFailure::Deny => OnStoreFailure::Deny,
+                StoreFailure::Local => OnStoreFailure::Local,
+            },
+        })
+    }
+
+    /// That of a client with an API key.
+    pub(crate) fn of_client(client: &str, rate: &Rate) -> Result<Self, Wrong> {
+        let Rate { requests, per_seconds, burst } = *rate;
+        Self::new(&RateLimitConfig {
+            name: format!("client/{client}"),
+            requests,
+            per_seconds,
+            burst,
+            cost: 1,
+            algorithm: Algorithm::Gcra,
+            key: vec![KeyPart::ApiKey],
+            absent: Absent::Skip,
+            matches: crate::config::Matches::default(),
+            ipv4_prefix: 32,
+            ipv6_prefix: 64,
+            shadow: false,
+            headers_on_allowed: true,
+            on_store_failure: StoreFailure::Local,
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// Whether it only counts and tells.
+    pub(crate) const fn is_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    /// What the store is asked for a request; `None` where the limit does not apply.
+    pub(crate) fn ask(&self, subject: &Subject<'_>) -> Option<Ask> {
+        if !self.filter.fits(subject) {
+            return None;
+        }
+        let mut whose = Vec::new();
+        for part in &self.key {
+            let value = match (part.read(subject, self.prefixes), self.absent) {
+                (Some(value), _) => value,
+                (None, Absent::Address) => address(subject.address, self.prefixes)?,
+                (None, Absent::Shared) => Vec::new(),
+                (None, Absent::Skip) => return None,
+            };
+            // With its length, no part can pass for two.
+            if self.key.len() > 1 {
+                whose.extend_from_slice(format!("{}:", value.len()).as_bytes());
+            }
+            whose.extend_from_slice(&value);
+        }
+        let key = Key::new(self.name.as_str().as_bytes(), &whose);
+        let on_store_failure = self.on_store_failure;
+        Some(Ask { on_store_failure, ..Ask::new(key, self.limit, self.cost) })
+    }
+}
+
+fn limit(
+    algorithm: Algorithm,
+    requests: u32,
+    per_seconds: u32,
+    burst: Option<u32>,
+) -> Result<Limit, LimitError> {
+    let period = Duration::from_secs(per_seconds.into());
+    match algorithm {
+        Algorithm::Gcra => Limit::gcra(requests, period, burst.unwrap_or(requests)),
+        Algorithm::SlidingWindow => Limit::sliding_window(requests, period),
+        Algorithm::FixedWindow => Limit::fixed_window(requests, period),
+    }
+}
+
+impl Part {
+    fn new(part: &KeyPart) -> Result<Self, Wrong> {
+        Ok(match part {
+            KeyPart::ClientAddress => Self::Address,
+            KeyPart::Host => Self::Host,
+            KeyPart::Method => Self::Method,
+            KeyPart::Country => Self::Country,
+            KeyPart::ApiKey => Self::ApiKey,
+            KeyPart::Path(templates) => {
+                let read = templates.iter().map(|text| {
+                    Template::parse(text).map_err(|error| ("key", format!("\"{text}\": {error}")))
+                });
+                Self::Path(read.collect::<Result<_, _>>()?)
+            }
+            KeyPart::Header(name) => Self::Header(name.to_ascii_lowercase()),
+            KeyPart::Cookie(name) => Self::Cookie(name.clone()),
+            KeyPart::JwtClaim(name) => Self::Claim(name.clone()),
+        })
+    }
+
+    fn read(&self, subject: &Subject<'_>, prefixes: (u8, u8)) -> Option<Vec<u8>> {
+        let value = match self {
+            Self::Address => return address(subject.address, prefixes),
+            Self::Host => subject.host.clone().into_bytes(),
+            Self::Method => subject.method.to_vec(),
+            Self::Country => subject.country.as_str().as_bytes().to_vec(),
+            Self::ApiKey => subject.client()?.0.name.clone().into_bytes(),
+            Self::Path(templates) => {
+                let place = templates.iter().position(|template| template.matches(&subject.path));
+                place.map_or_else(|| b"other".to_vec(), |place| place.to_string().into_bytes())
+            }
+            Self::Header(name) => header(subject, name),
+            Self::Cookie(name) => {
+                let mut found = cookies(subject.headers).filter(|(key, _)| *key == name.as_bytes());
+                found.next()?.1.to_vec()
+            }
+            Self::Claim(name) => claim::named(subject.claims?, name)?.into_bytes(),
+        };
+        (!value.is_empty()).then_some(value)
+    }
+}
+
+/// All values of a header, as Envoy would join them.
+fn header(subject: &Subject<'_>, name: &str) -> Vec<u8> {
+    let named =
+        |header: &&glacis_inspector::Header<'_>| header.name.eq_ignore_ascii_case(name.as_bytes());
+    let values: Vec<&[u8]> =
+        subject.headers.iter().filter(named).map(|header| header.value).collect();
+    values.join(&b","[..])
+}
+
+/// The network of an address. Who has none shares what is left for such.
+fn address(address: Option<IpAddr>, (ipv4, ipv6): (u8, u8)) -> Option<Vec<u8>> {
+    let Some(address) = address else { return Some(b"unknown".to_vec()) };
+    let prefix = if address.is_ipv4() { ipv4 } else { ipv6 };
+    Some(network_of(address, prefix).to_string().into_bytes())
+}
+
+/// What the answers of the store come to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// The first limit that refuses.
+    pub(crate) refused: Option<String>,
+    /// The first limit on trial that would.
+    pub(crate) would_refuse: Option<String>,
+    /// What the client is told.
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+/// Puts answers together, each with its limit.
+pub(crate) fn outcome(asked: &[&RateLimit], answers: &[Answer]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let (mut policies, mut states) = (Vec::new(), Vec::new());
+    let mut wait = Duration::ZERO;
+    for (limit, answer) in asked.iter().zip(answers) {
+        let refuses = !answer.allowed;
+        let place = if limit.shadow { &mut outcome.would_refuse } else { &mut outcome.refused };
+        if refuses && place.is_none() {
+            *place = Some(limit.name.as_str().to_owned());
+        }
+        if limit.shadow {
+            continue;
+        }
+        if refuses {
+            wait = wait.max(answer.retry_after);
+        }
+        if refuses || limit.headers_on_allowed {
+            policies.push(rate_limit_policy(
+                &limit.name,
+                limit.requests.into(),
+                limit.per_seconds.into(),
+            ));
+            states.push(rate_limit(
+                &limit.name,
+                answer.remaining.into(),
+                nanoseconds(answer.reset_after),
+            ));
+        }
+    }
+    if !policies.is_empty() {
+        outcome.headers.push(("ratelimit-policy".to_owned(), policies.join(", ")));
+        outcome.headers.push(("ratelimit".to_owned(), states.join(", ")));
+    }
+    if outcome.refused.is_some() {
+        outcome.headers.push(("retry-after".to_owned(), retry_after(nanoseconds(wait))));
+    }
+    outcome
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

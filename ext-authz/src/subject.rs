@@ -1,0 +1,169 @@
+//! Who asks for what: everything about a request that policies and limits look at, found once.
+
+use core::net::IpAddr;
+
+use glacis_inspector::{Header, find};
+use glacis_limits::{
+    geo::Country,
+    path::{Template, is_ambiguous, normalized},
+};
+use serde_json::{Map, Value};
+
+use crate::{api_key::Found, config::Matches};
+
+/// A request.
+#[derive(Debug)]
+pub(crate) struct Subject<'r> {
+    pub(crate) headers: &'r [Header<'r>],
+    pub(crate) address: Option<IpAddr>,
+    /// What lists say of the address.
+    pub(crate) tags: Vec<&'r str>,
+    pub(crate) country: Country,
+    pub(crate) method: &'r [u8],
+    /// Without port, in lower case.
+    pub(crate) host: String,
+    /// In one form.
+    pub(crate) path: Vec<u8>,
+    /// Whether it could mean another one.
+    pub(crate) ambiguous: bool,
+    pub(crate) key: Found<'r>,
+    /// What a checked token says.
+    pub(crate) claims: Option<&'r Map<String, Value>>,
+}
+
+impl<'r> Subject<'r> {
+    /// What can be read off the headers; the rest is not known yet.
+    pub(crate) fn of(headers: &'r [Header<'r>]) -> Self {
+        let path = find(headers, b":path").unwrap_or_default();
+        let host = find(headers, b":authority").or_else(|| find(headers, b"host"));
+        Self {
+            headers,
+            address: None,
+            tags: Vec::new(),
+            country: Country::UNKNOWN,
+            method: find(headers, b":method").unwrap_or_default(),
+            host: host_name(host.unwrap_or_default()),
+            path: normalized(path),
+            ambiguous: is_ambiguous(path),
+            key: Found::Nothing,
+            claims: None,
+        }
+    }
+
+    /// The client of the API key.
+    pub(crate) const fn client(&self) -> Option<(&'r crate::api_key::Client, usize)> {
+        match self.key {
+            Found::Client(client, index) => Some((client, index)),
+            Found::Nothing | Found::Wrong => None,
+        }
+    }
+}
+
+/// A host without its port, in lower case.
+fn host_name(authority: &[u8]) -> String {
+    let text = String::from_utf8_lossy(authority).to_ascii_lowercase();
+    let bare = match text.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => text.as_str(),
+    };
+    bare.strip_suffix('.').unwrap_or(bare).to_owned()
+}
+
+/// Which requests something is for: those that fit one of each list that is not empty.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filter {
+    paths: Vec<Template>,
+    methods: Vec<String>,
+    hosts: Vec<String>,
+    tags: Vec<String>,
+    countries: Vec<Country>,
+}
+
+impl Filter {
+    /// That of a configuration. An error is the key and what to write there.
+    pub(crate) fn new(matches: &Matches) -> Result<Self, (&'static str, String)> {
+        let paths = matches.paths.iter().map(|text| {
+            Template::parse(text).map_err(|error| ("paths", format!("\"{text}\": {error}")))
+        });
+        Ok(Self {
+            paths: paths.collect::<Result<_, _>>()?,
+            methods: matches.methods.iter().map(|method| method.to_ascii_uppercase()).collect(),
+            hosts: matches.hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
+            tags: matches.tags.clone(),
+            countries: countries(&matches.countries)?,
+        })
+    }
+
+    pub(crate) fn fits(&self, subject: &Subject<'_>) -> bool {
+        let or_any = |empty: bool, fits: bool| empty || fits;
+        let method = |method: &String| method.as_bytes() == subject.method;
+        or_any(self.methods.is_empty(), self.methods.iter().any(method))
+            && or_any(
+                self.paths.is_empty(),
+                self.paths.iter().any(|path| path.matches(&subject.path)),
+            )
+            && or_any(
+                self.hosts.is_empty(),
+                self.hosts.iter().any(|host| is_host(host, &subject.host)),
+            )
+            && or_any(self.tags.is_empty(), has_tag(&self.tags, subject))
+            && or_any(self.countries.is_empty(), self.countries.contains(&subject.country))
+    }
+
+    /// Whether it looks at paths.
+    pub(crate) fn has_paths(&self) -> bool {
+        !self.paths.is_empty()
+    }
+}
+
+/// Whether the client's address has one of these tags.
+pub(crate) fn has_tag(tags: &[String], subject: &Subject<'_>) -> bool {
+    tags.iter().any(|tag| subject.tags.contains(&tag.as_str()))
+}
+
+/// `*.example.com` stands for every name below it.
+fn is_host(pattern: &str, host: &str) -> bool {
+    match pattern.strip_prefix('*') {
+        Some(end) => host.strip_suffix(end).is_some_and(|name| !name.is_empty()),
+        None => pattern == host,
+    }
+}
+
+/// Countries by their letters.
+pub(crate) fn countries(texts: &[String]) -> Result<Vec<Country>, (&'static str, String)> {
+    let read = |text: &String| {
+        let wrong =
+            || ("countries", format!("\"{text}\" is no country: write two letters, such as DE"));
+        Country::parse(text).ok_or_else(wrong)
+    };
+    texts.iter().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        for (authority, expected) in [
+            ("Shop.Example", "shop.example"),
+            ("shop.example:8443", "shop.example"),
+            ("shop.example.", "shop.example"),
+            ("[2001:db8::1]:80", "[2001:db8::1]"),
+            ("[2001:db8::1]", "[2001:db8::1]"),
+            ("", ""),
+        ] {
+            assert_eq!(host_name(authority.as_bytes()), expected, "{authority}");
+        }
+        for (pattern, host, expected) in [
+            ("a.b", "a.b", true),
+            ("a.b", "x.a.b", false),
+            ("*.b", "a.b", true),
+            ("*.b", "b", false),
+            ("*.b", ".b", false),
+            ("*.b", "ab", false),
+        ] {
+            assert_eq!(is_host(pattern, host), expected, "{pattern} {host}");
+        }
+    }
+}
