@@ -60,6 +60,8 @@ impl Refused {
 pub(crate) enum Reason {
     /// The path could mean another one.
     AmbiguousPath,
+    /// The client is banned for a time.
+    Banned,
     /// A list denies the network of the client.
     Network,
     /// The country of the client is denied.
@@ -87,8 +89,9 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::AmbiguousPath,
+        Self::Banned,
         Self::Network,
         Self::Country,
         Self::Policy,
@@ -106,6 +109,7 @@ impl Reason {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::AmbiguousPath => "ambiguous_path",
+            Self::Banned => "banned",
             Self::Network => "network",
             Self::Country => "country",
             Self::Policy => "policy",

@@ -19,7 +19,8 @@ use serde::Deserialize;
 pub use identity::{ApiKeys, ClientConfig, Countries, Day, Jwt, KeyConfig, KeyPlace, Networks};
 pub use policy::{Action, AmbiguousPaths, Matches, PolicyConfig, Require, Scopes, Token};
 pub use rate_limit::{
-    Absent, Algorithm, KeyPart, Rate, RateLimitConfig, StoreConfig, StoreFailure,
+    Absent, Algorithm, KeyPart, ListsConfig, Rate, RateLimitConfig, ScenarioConfig, StoreConfig,
+    StoreFailure,
 };
 pub use rules::{Mode, PartialBody, ProfileConfig};
 
@@ -41,6 +42,8 @@ pub struct Config {
     pub otherwise: Action,
     pub store: StoreConfig,
     pub rate_limits: Vec<RateLimitConfig>,
+    pub bans: Vec<ScenarioConfig>,
+    pub lists: ListsConfig,
     pub profiles: BTreeMap<String, ProfileConfig>,
     pub profile: Option<String>,
     pub reload_seconds: Seconds,
@@ -67,6 +70,8 @@ impl Default for Config {
             otherwise: Action::Deny,
             store: StoreConfig::default(),
             rate_limits: Vec::new(),
+            bans: Vec::new(),
+            lists: ListsConfig::default(),
             profiles: BTreeMap::new(),
             profile: None,
             reload_seconds: Seconds(5),
@@ -131,6 +136,7 @@ impl Config {
         self.networks.resolve(folder);
         self.countries.resolve(folder);
         self.api_keys.resolve(folder);
+        self.lists.files.values_mut().for_each(|file| *file = folder.join(&*file));
         self.profiles.values_mut().for_each(|profile| profile.resolve(folder));
     }
 
@@ -155,7 +161,12 @@ impl Config {
             drain_notice_seconds,
             drain_seconds,
         );
-        keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+        let lists = ("lists.listen", self.lists.listen != other.lists.listen);
+        keys.into_iter()
+            .chain([lists])
+            .filter(|(_, differs)| *differs)
+            .map(|(key, _)| key)
+            .collect()
     }
 
     /// How the process ends.

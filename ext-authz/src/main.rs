@@ -72,6 +72,8 @@ async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(),
     policy.log();
     let mut server = Server::bind(&config.listen, &config.admin).await?;
     server.watch_certificates(config.reload_interval(), &metrics.tls)?;
+    let authorizer = Authorizer::new(&config, policy, metrics);
+    let lists = authorizer.serve_lists(&config).await?;
     tracing::info!(
         tcp = server.tcp_address().map(tracing::field::display),
         unix = config
@@ -80,9 +82,9 @@ async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(),
             .as_ref()
             .map(|socket| tracing::field::display(socket.path.display())),
         admin = server.admin_address().map(tracing::field::display),
+        lists = lists.map(tracing::field::display),
         "serving"
     );
-    let authorizer = Authorizer::new(&config, policy, metrics);
     let readiness = Readiness::new();
     authorizer.look_after(&config, &readiness);
     let (interval, drain) = (config.reload_interval(), config.drain());

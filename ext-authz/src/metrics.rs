@@ -36,6 +36,7 @@ pub struct Metrics {
     alarms: Family<KindLabel, Counter>,
     reloads: Family<ResultLabel, Counter>,
     lag: Gauge<f64, AtomicU64>,
+    bans: Gauge,
     /// What is counted of TLS.
     pub tls: TlsMetrics,
 }
@@ -110,6 +111,7 @@ impl Metrics {
             alarms: Family::default(),
             reloads: Family::default(),
             lag: Gauge::default(),
+            bans: Gauge::default(),
             tls: TlsMetrics::default(),
         };
         for verdict in VERDICTS {
@@ -139,6 +141,7 @@ impl Metrics {
         table::REFUSED.register(registry, metrics.refused.clone());
         table::LIMITS.register(registry, metrics.limits.clone());
         table::UNINSPECTED.register(registry, metrics.uninspected.clone());
+        table::BANS.register(registry, metrics.bans.clone());
         table::ERRORS.register(registry, metrics.errors.clone());
         table::ALARMS.register(registry, metrics.alarms.clone());
         RELOADS.register(registry, metrics.reloads.clone());
@@ -188,8 +191,9 @@ impl Metrics {
         self.reloads.get_or_create(&ResultLabel { result }).inc();
     }
 
-    /// Says how late tasks run.
-    pub(crate) fn lag(&self, lag: Duration) {
+    /// Says how late tasks run, and how many addresses are banned.
+    pub(crate) fn load(&self, lag: Duration, bans: usize) {
         self.lag.set(lag.as_secs_f64());
+        self.bans.set(i64::try_from(bans).unwrap_or(i64::MAX));
     }
 }

@@ -2,8 +2,13 @@
 //! key, policies; then the store is asked about limits, and the rules of the engine run.
 
 use core::net::IpAddr;
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use glacis_inspector::{Header, Hints, Profiles, UnknownProfilePolicy, client_of};
 use glacis_limit_store::ASKS_MAX;
 use glacis_limits::{
@@ -15,8 +20,10 @@ use glacis_rules::RecordingSource;
 use crate::{
     answer::{Passed, Reason},
     api_key::{Client, Found, Key, KeyHash, Keys, Place, cookies_without, query},
+    ban::Scenario,
     claim::{Wanted, has_scopes},
     config::{Action, AmbiguousPaths, ApiKeys, Config, PolicyConfig, Require},
+    lists::{BANS, Text, Texts},
     profile::Profile,
     rate_limit::RateLimit,
     subject::{Filter, Subject, countries, has_tag},
@@ -55,6 +62,8 @@ pub struct Policy {
     otherwise: Action,
     limits: Vec<RateLimit>,
     profiles: Option<Profiles<Option<Arc<Profile>>>>,
+    pub(crate) scenarios: Vec<Scenario>,
+    pub(crate) texts: Texts,
 }
 
 /// A policy of the configuration.
@@ -122,6 +131,8 @@ impl Policy {
             otherwise: config.otherwise,
             limits,
             profiles: profiles(config, source)?,
+            scenarios: scenarios(config)?,
+            texts: texts(config, source)?,
         })
     }
 
@@ -390,8 +401,35 @@ fn table(config: &Config, source: &RecordingSource) -> Result<CountryTable, Wron
             false => Ok(CountryTable::default()),
         };
     };
-    let bytes = read(path, source).map_err(refuse)?;
+    let text = read(path, source).map_err(refuse)?;
+    let bytes = STANDARD.decode(text.trim_ascii());
+    let bytes = bytes.map_err(|error| refuse(format!("{}: {error}", path.display())))?;
     CountryTable::from_bytes(&bytes).map_err(|error| refuse(format!("{}: {error}", path.display())))
+}
+
+fn scenarios(config: &Config) -> Result<Vec<Scenario>, Wrong> {
+    let scenarios = config.bans.iter().enumerate().map(|(index, scenario)| {
+        Scenario::new(scenario).map_err(|(key, message)| (format!("bans[{index}].{key}"), message))
+    });
+    scenarios.collect()
+}
+
+/// The lists that are served. One that no filter would take is refused.
+fn texts(config: &Config, source: &RecordingSource) -> Result<Texts, Wrong> {
+    let text = |(name, path): (&String, &PathBuf)| {
+        let refuse = |message: String| (format!("lists.files.{name}"), message);
+        if name == BANS {
+            return Err(refuse("this is the name of the list of bans: choose another".to_owned()));
+        }
+        let bytes = read(path, source).map_err(refuse)?;
+        let text = str::from_utf8(&bytes).map_err(|error| error.to_string());
+        let list = text.and_then(|text| {
+            NetworkList::parse(text, ENTRIES_MAX).map_err(|error| error.to_string())
+        });
+        list.map_err(|message| refuse(format!("{}: {message}", path.display())))?;
+        Ok((name.clone(), Text::new(bytes)))
+    };
+    config.lists.files.iter().map(text).collect()
 }
 
 /// The limits of clients, in their order, and their keys.

@@ -1,6 +1,7 @@
 //! The gRPC service: a question, an answer.
 
 use core::{
+    net::{IpAddr, SocketAddr},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
@@ -17,15 +18,17 @@ use envoy_types::pb::envoy::service::auth::v3::{
 use glacis_inspector::{Header, request_id};
 use glacis_limit_store::{Answer as Taken, Ask, MemoryStore, Store, StoreError, Taking};
 use glacis_rules::Record;
-use glacis_service::{Readiness, alarm::AlarmLog, overload, reload::LastReload};
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use glacis_service::{Readiness, alarm::AlarmLog, command::Failure, overload, reload::LastReload};
+use tokio::{net::TcpListener, sync::Semaphore, task::spawn_blocking};
 use tonic::{Request, Response, Status, service::Routes};
 
 use crate::{
     admin::Admin,
     alarm::Alarm,
     answer::{Answer, Facts, Passed, Reason, Refused},
+    ban::Bans,
     config::Config,
+    lists::{self, Text},
     metrics::{ErrorKind, Metrics},
     policy::Policy,
     profile::{Found, Occasion, Profile},
@@ -43,6 +46,7 @@ const INLINE_BODY_BYTES: usize = 64 << 10;
 pub(crate) struct Shared {
     policy: RwLock<Arc<Policy>>,
     store: Arc<dyn Store>,
+    bans: Arc<Bans>,
     pub(crate) metrics: Metrics,
     alarms: AlarmLog,
     /// Requests that brought no name along, counted for one.
@@ -92,10 +96,12 @@ impl Authorizer {
     /// A service that applies `policy`, which is that of `config`.
     #[must_use]
     pub fn new(config: &Config, policy: Policy, metrics: Metrics) -> Self {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(config.store.counters_max));
         Self {
             shared: Arc::new(Shared {
                 policy: RwLock::new(Arc::new(policy)),
-                store: Arc::new(MemoryStore::new(config.store.counters_max)),
+                bans: Arc::new(Bans::new(Arc::clone(&store))),
+                store,
                 metrics,
                 alarms: AlarmLog::default(),
                 unnamed: AtomicU64::new(0),
@@ -105,6 +111,23 @@ impl Authorizer {
             room: Arc::new(Semaphore::new(config.max_checks.min(Semaphore::MAX_PERMITS))),
             message_bytes_max: config.max_message_bytes,
         }
+    }
+
+    /// Serves lists for wasm-filters, if there is a listener for them, until the process ends.
+    ///
+    /// # Errors
+    /// When the address is in use or not allowed.
+    pub async fn serve_lists(&self, config: &Config) -> Result<Option<SocketAddr>, Failure> {
+        let Some(address) = config.lists.listen else { return Ok(None) };
+        let refuse = |error| format!("cannot listen on {address}: {error}");
+        let listener = TcpListener::bind(address).await.map_err(refuse)?;
+        let bound = listener.local_addr().map_err(refuse)?;
+        let shared = Arc::clone(&self.shared);
+        tokio::spawn(lists::serve(listener, move |name| match name {
+            lists::BANS => Some(Text::new(shared.bans.list(now().as_secs()))),
+            name => shared.policy().texts.get(name).cloned(),
+        }));
+        Ok(Some(bound))
     }
 
     /// Looks after the service while it runs, and holds readiness back when something is wrong. To be
@@ -118,8 +141,9 @@ impl Authorizer {
                 let turned_away = strained.turned_away.swap(false, Ordering::Relaxed);
                 turned_away.then_some("max_checks Checks are under way")
             },
-            move |lag| told.metrics.lag(lag),
+            move |lag| told.metrics.load(lag, told.bans.len()),
         );
+        tokio::spawn(Arc::clone(&self.shared.bans).keep(|| now().as_secs()));
     }
 
     /// What reads the configuration anew; the service has to be that of this reading.
@@ -172,7 +196,7 @@ impl Shared {
         if asked.source.is_none() {
             self.alarm(Alarm::NoClientAddress);
         }
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = now();
         let policy = self.policy();
         let headers = asked.headers();
         let id = self.name(&asked, &headers);
@@ -181,8 +205,13 @@ impl Shared {
         facts.client = subject.client().map(|(client, _)| client.name.clone());
         let decided = policy.decide(&subject, listed);
         facts.policy = decided.policy.map(str::to_owned);
+        let address = subject.address.filter(|_| !decided.unlimited);
+        if address.is_some_and(|address| self.bans.of(address, now.as_secs()).is_some()) {
+            return Ok(refuse(Reason::Banned, Vec::new(), &headers, facts));
+        }
         if let Some(reason) = decided.refused {
             let more = policy.challenge(reason).into_iter().collect();
+            self.refused(&policy, reason, address, now).await;
             return Ok(refuse(reason, more, &headers, facts));
         }
         let mut told = Vec::new();
@@ -191,6 +220,7 @@ impl Shared {
             facts.shadow = limited.would_refuse.is_some();
             facts.limit = limited.refused.clone().or(limited.would_refuse);
             if limited.refused.is_some() {
+                self.refused(&policy, Reason::RateLimit, address, now).await;
                 return Ok(refuse(Reason::RateLimit, limited.headers, &headers, facts));
             }
             told = limited.headers;
@@ -201,7 +231,26 @@ impl Shared {
         };
         drop(headers);
         let found = evaluate(Arc::clone(profile), Arc::clone(&asked), id, now).await?;
-        Ok(self.judged(passed, found, facts))
+        let answer = self.judged(passed, found, facts);
+        if answer.facts().reason.is_some() {
+            self.refused(&policy, Reason::Rule, address, now).await;
+        }
+        Ok(answer)
+    }
+
+    /// Remembers a refusal of what came from this address.
+    async fn refused(
+        &self,
+        policy: &Policy,
+        reason: Reason,
+        address: Option<IpAddr>,
+        now: Duration,
+    ) {
+        let Some(address) = address else { return };
+        let banned = self.bans.refused(&policy.scenarios, reason, address, now.as_secs()).await;
+        if let Some(scenario) = banned {
+            tracing::warn!(%address, scenario, "banned for a time");
+        }
     }
 
     /// A name for the request: that which it has, or Envoy's for the stream, or one of ours.
@@ -262,6 +311,11 @@ impl Shared {
             Refused { status: reply.status, headers: headers.collect(), body: reply.body };
         Answer::Refuse(refused, facts)
     }
+}
+
+/// The time since 1970.
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 fn refuse(

@@ -1,5 +1,7 @@
 //! The sections `rate_limits` and `store`: how much.
 
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+
 use serde::Deserialize;
 
 use super::Matches;
@@ -126,4 +128,25 @@ impl Default for StoreConfig {
     fn default() -> Self {
         Self { counters_max: 100_000 }
     }
+}
+
+/// When an address is banned.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct ScenarioConfig {
+    pub name: String,
+    pub reasons: Vec<String>,
+    pub capacity: u32,
+    pub leak_seconds: u32,
+    pub ban_seconds: u32,
+}
+
+/// Lists for wasm-filters.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct ListsConfig {
+    pub listen: Option<SocketAddr>,
+    pub files: BTreeMap<String, PathBuf>,
 }

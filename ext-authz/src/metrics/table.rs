@@ -32,6 +32,8 @@ pub(crate) const UNINSPECTED: Described = Described::counter(
     &["reason"],
     "Requests of which rules have not seen all, by reason; body_not_sent: Envoy sends no bodies",
 );
+pub(crate) const BANS: Described =
+    Described::gauge("glacis_authz_bans", "addresses", &[], "Addresses that are banned for a time");
 pub(crate) const ERRORS: Described = Described::counter(
     "glacis_authz_errors",
     "errors",
@@ -46,12 +48,13 @@ pub(crate) const ALARMS: Described = Described::counter(
 );
 
 /// All of them, in the order of the documentation.
-pub(crate) const FAMILIES: [Described; 12] = [
+pub(crate) const FAMILIES: [Described; 13] = [
     CHECKS,
     SECONDS,
     REFUSED,
     LIMITS,
     UNINSPECTED,
+    BANS,
     ERRORS,
     ALARMS,
     RELOADS,

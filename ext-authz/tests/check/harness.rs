@@ -35,6 +35,7 @@ pub(crate) struct Service {
     pub(crate) folder: PathBuf,
     pub(crate) address: SocketAddr,
     pub(crate) admin: SocketAddr,
+    pub(crate) lists: Option<SocketAddr>,
 }
 
 /// Both on free ports.
@@ -70,13 +71,14 @@ impl Service {
         let serving = serving.unwrap_or_else(|| panic!("it did not start: {told}"));
         let of = |key: &str| serving[key].as_str().unwrap().parse().unwrap();
         let (address, admin) = (of("tcp"), of("admin"));
+        let lists = serving["lists"].as_str().map(|address| address.parse().unwrap());
         // A pipe that nobody reads from would fill up.
         let rest = folder.join("log");
         thread::spawn(move || {
             let mut file = fs::File::create(rest).unwrap();
             log.map_while(Result::ok).for_each(|line| writeln!(file, "{line}").unwrap());
         });
-        Self { process, folder, address, admin }
+        Self { process, folder, address, admin, lists }
     }
 
     /// Gives it another configuration, at once as far as a reader can see.
@@ -104,14 +106,13 @@ impl Service {
 
     /// Status and text of an answer of the admin port.
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.admin).unwrap();
-        let request =
-            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
+        let (head, text) = get(self.admin, path, "");
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), text)
+    }
+
+    /// Head and text of an answer of the listener of lists.
+    pub(crate) fn list(&self, name: &str, more: &str) -> (String, String) {
+        get(self.lists.unwrap(), &format!("/lists/{name}"), more)
     }
 
     /// A sample of a metric.
@@ -127,6 +128,18 @@ impl Service {
         assert!(Command::new("kill").arg(&id).status().unwrap().success());
         self.process.wait().unwrap()
     }
+}
+
+/// Head and body of an answer; `more` are further header lines.
+fn get(from: SocketAddr, path: &str, more: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(from).unwrap();
+    let request =
+        format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{more}\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_ascii_lowercase(), body.to_owned())
 }
 
 impl Drop for Service {

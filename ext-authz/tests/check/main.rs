@@ -7,6 +7,7 @@
     reason = "tests fail loudly"
 )]
 
+mod bans;
 mod harness;
 mod life;
 mod metrics;

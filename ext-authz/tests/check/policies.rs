@@ -45,7 +45,7 @@ policies:
 const BLOCKED: (&str, &str) = ("blocked.txt", "198.51.100.0/24 deny\n");
 
 /// The verdict as it stands in metadata: `allow`, or why not.
-fn verdict(answer: &CheckResponse) -> String {
+pub(crate) fn verdict(answer: &CheckResponse) -> String {
     let fact = |name: &str| {
         let facts = answer.dynamic_metadata.as_ref()?.fields.get("glacis.authz")?;
         let Some(Kind::StructValue(facts)) = &facts.kind else { return None };

@@ -1,0 +1,150 @@
+//! The lists for wasm-filters, over HTTP on a listener of their own: `GET /lists/NAME`, with an entity tag and a
+//! digest, as wasm-filter asks for them.
+
+use core::{convert::Infallible, fmt::Write as _, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
+
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::{
+    body::{Bytes, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use ring::digest;
+use tokio::{
+    net::TcpListener,
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
+
+/// Connections at once; more have to wait.
+const CONNECTIONS_MAX: usize = 256;
+
+/// How long a client may take for the head of a request, and how long a connection is kept.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+const CONNECTION_TIME: Duration = Duration::from_secs(300);
+
+/// The list of bans.
+pub(crate) const BANS: &str = "bans";
+
+/// A text that is served.
+#[derive(Clone, Debug)]
+pub(crate) struct Text {
+    body: Bytes,
+    etag: String,
+    digest: String,
+}
+
+impl Text {
+    pub(crate) fn new(body: impl Into<Bytes>) -> Self {
+        use base64::{Engine as _, engine::general_purpose::STANDARD};
+        let body = body.into();
+        let hash = digest::digest(&digest::SHA256, &body);
+        let mut etag = String::from('"');
+        for byte in hash.as_ref().iter().take(16) {
+            // Writing to a `String` cannot fail.
+            let _ = write!(etag, "{byte:02x}");
+        }
+        etag.push('"');
+        Self { body, etag, digest: format!("sha-256=:{}:", STANDARD.encode(hash.as_ref())) }
+    }
+}
+
+/// The texts of a configuration, by name.
+pub(crate) type Texts = BTreeMap<String, Text>;
+
+/// Serves until the process ends. `find` knows the texts.
+pub(crate) async fn serve<F>(listener: TcpListener, find: F)
+where
+    F: Fn(&str) -> Option<Text> + Send + Sync + 'static,
+{
+    let (find, room) = (Arc::new(find), Arc::new(Semaphore::new(CONNECTIONS_MAX)));
+    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection for lists was not accepted");
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let find = Arc::clone(&find);
+        tokio::spawn(async move {
+            let answer = service_fn(move |request: Request<Incoming>| {
+                let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+                let answer = answer(&method, &path, request.headers(), &*find);
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            let served = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .serve_connection(TokioIo::new(stream), answer);
+            // A client that goes away is no event worth a log line.
+            let _ = timeout(CONNECTION_TIME, served).await;
+            drop(permit);
+        });
+    }
+}
+
+fn answer(
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+    find: &dyn Fn(&str) -> Option<Text>,
+) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::default());
+    let text = path.strip_prefix("/lists/").and_then(find);
+    let (Some(text), true) = (text, *method == Method::GET) else {
+        let known = *method == Method::GET;
+        *answer.status_mut() =
+            if known { StatusCode::NOT_FOUND } else { StatusCode::METHOD_NOT_ALLOWED };
+        return answer;
+    };
+    let same = headers
+        .get(header::IF_NONE_MATCH)
+        .is_some_and(|tag| tag.as_bytes() == text.etag.as_bytes());
+    for (name, value) in [
+        ("etag", text.etag.as_str()),
+        ("repr-digest", &text.digest),
+        ("content-type", "text/plain; charset=utf-8"),
+        ("cache-control", "no-cache"),
+    ] {
+        if let Ok(value) = value.parse() {
+            answer.headers_mut().insert(name, value);
+        }
+    }
+    if same {
+        *answer.status_mut() = StatusCode::NOT_MODIFIED;
+    } else {
+        *answer.body_mut() = Full::new(text.body);
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for() {
+        let text = Text::new("x");
+        // SHA-256 of "x": what wasm-filter computes of the body.
+        assert_eq!(text.digest, "sha-256=:LXEWQrcmsEQBYnyp+6wy9chTD7GQPMTbAiWHF5IaSIE=:");
+        let find = |name: &str| (name == "a").then(|| text.clone());
+        let mut known = HeaderMap::new();
+        known.insert(header::IF_NONE_MATCH, text.etag.parse().unwrap());
+        let none = HeaderMap::new();
+        for (method, path, headers, expected) in [
+            (Method::GET, "/lists/a", &none, 200),
+            (Method::GET, "/lists/a", &known, 304),
+            (Method::GET, "/lists/b", &none, 404),
+            (Method::GET, "/a", &none, 404),
+            (Method::POST, "/lists/a", &none, 405),
+        ] {
+            let answer = answer(&method, path, headers, &find);
+            assert_eq!(answer.status().as_u16(), expected, "{method} {path}");
+        }
+    }
+}
