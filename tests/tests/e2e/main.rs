@@ -21,6 +21,7 @@ mod failure;
 mod filter;
 mod full_duplex;
 mod grpc;
+mod http3;
 mod limits;
 mod observability;
 mod out_of_band;
