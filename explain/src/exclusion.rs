@@ -39,6 +39,12 @@ pub(crate) struct Exclusion {
     pub(crate) everywhere: Option<Way>,
     /// For requests of this path.
     pub(crate) on_this_path: Option<Way>,
+    /// What both take away.
+    #[serde(skip)]
+    pub(crate) removals: Vec<Removal>,
+    /// The path, as rules see it; empty where it is not text.
+    #[serde(skip)]
+    pub(crate) path: String,
 }
 
 /// One way to write it, and whether it was seen to work.
@@ -50,12 +56,13 @@ pub(crate) struct Way {
     pub(crate) fault: Option<String>,
 }
 
-/// What is taken away from one rule.
+/// What an exclusion takes away from one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Removal {
-    rule: u32,
-    /// Empty for the rule as a whole.
-    targets: Vec<String>,
+pub struct Removal {
+    /// The id of the rule.
+    pub rule: u32,
+    /// Targets as in SecLang, such as `ARGS:comment`; none for the rule as a whole.
+    pub targets: Vec<String>,
 }
 
 /// A rule that could be excluded.
@@ -156,6 +163,8 @@ impl<R: Rebuild> Search<'_, R> {
                 ));
             }
         }
+        exclusion.removals = removals.to_vec();
+        exclusion.path = String::from_utf8(path_of(self.request)).unwrap_or_default();
         exclusion.everywhere = Some(Way {
             place: "For all requests, behind the rules.",
             directives: everywhere(removals),
@@ -360,25 +369,26 @@ fn everywhere(removals: &[Removal]) -> String {
     text
 }
 
-/// The rule that excludes on the path of the request.
-fn on_this_path(id: u32, request: &Request, removals: &[Removal]) -> String {
+/// The path of the request, as the engine decodes it.
+fn path_of(request: &Request) -> Vec<u8> {
     let path = request.uri.0.split(|&byte| byte == b'?').next().unwrap_or_default();
     let mut decoded = Vec::new();
-    // As the engine decodes it, where a plus sign stays one.
+    // A plus sign stays one.
     let plus = path.iter().flat_map(|&byte| match byte {
         b'+' => b"%2b".to_vec(),
         byte => vec![byte],
     });
     let escaped: Vec<u8> = plus.collect();
-    let path = if Transformation::UrlDecode.apply(&escaped, &mut decoded) {
-        decoded.as_slice()
-    } else {
-        path
-    };
+    if Transformation::UrlDecode.apply(&escaped, &mut decoded) { decoded } else { path.to_vec() }
+}
+
+/// The rule that excludes on the path of the request.
+fn on_this_path(id: u32, request: &Request, removals: &[Removal]) -> String {
+    let path = path_of(request);
     let plain = |&byte: &u8| is_plain(byte) || byte == b'/';
-    let operator = match core::str::from_utf8(path) {
+    let operator = match core::str::from_utf8(&path) {
         Ok(path) if path.bytes().all(|byte| plain(&byte)) => format!("@streq {path}"),
-        _ => format!("@rx ^{}$", pattern(path)),
+        _ => format!("@rx ^{}$", pattern(&path)),
     };
     let mut text =
         format!("SecRule REQUEST_FILENAME \"{operator}\" \"id:{id},phase:1,pass,nolog,t:none");

@@ -22,6 +22,7 @@ use serde::Serialize;
 
 pub use audit_record::Reading;
 pub use bytes::{Base64, Bytes, base64};
+pub use exclusion::Removal;
 pub use inspect::{Occasion, inspect, status};
 pub use request::{Id, Malformed, Peer, Request, Response};
 
@@ -61,6 +62,18 @@ impl Explanation {
     #[must_use]
     pub const fn is_refused(&self) -> bool {
         self.story.refusal.is_some()
+    }
+
+    /// What the exclusion takes away that lets the request pass; empty where none was found.
+    #[must_use]
+    pub fn removals(&self) -> &[Removal] {
+        self.exclusion.as_ref().map_or(&[], |exclusion| &exclusion.removals)
+    }
+
+    /// The path for which it can be written, as rules see it; empty where it is not text.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.exclusion.as_ref().map_or("", |exclusion| &exclusion.path)
     }
 
     /// Adds something that has to be said about it.

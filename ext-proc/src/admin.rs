@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use glacis_engine::{LoadedRule, Transaction};
+use glacis_engine::{LoadedRule, RuleId, Transaction};
 use glacis_explain::{Explanation, Occasion, explain, read};
 use glacis_inspector::{Mode, Redaction, SECRET_NAMES};
 use glacis_service::{
@@ -20,10 +20,12 @@ use serde_json::value::RawValue;
 use crate::{
     document::{Document, mask},
     profile::Profile,
+    proposal::Proposal,
     recent::Refused,
     recipe::Timed,
     ruleset::Rulesets,
-    session::{Shared, now},
+    session::now,
+    shared::Shared,
 };
 
 /// How long a search for an exclusion may take: it builds rules again and again.
@@ -189,7 +191,28 @@ struct RulesAnswer<'a> {
     /// How many there are that were asked for.
     total: usize,
     offset: usize,
+    /// Over which exchanges costs were counted.
+    cost_sample: Option<SampleAnswer>,
     rules: Vec<RuleAnswer<'a>>,
+}
+
+#[derive(Serialize)]
+struct SampleAnswer {
+    /// One of how many is counted.
+    one_of: u32,
+    exchanges: u64,
+    time_us: u64,
+}
+
+#[derive(Serialize)]
+struct CostAnswer {
+    /// How often it was its turn, in the exchanges that were counted.
+    visited: u64,
+    /// How often it ran on at least one value.
+    run: u64,
+    time_us: u64,
+    /// Its part of the time of all rules.
+    percent: f64,
 }
 
 #[derive(Serialize)]
@@ -205,6 +228,8 @@ struct RuleAnswer<'a> {
     links: u32,
     /// Requests in which it has matched since it was loaded; none for rules that do not log.
     hits: Option<u64>,
+    /// What it has cost; none where nothing was counted.
+    cost: Option<CostAnswer>,
 }
 
 /// Which rules are asked for.
@@ -249,9 +274,24 @@ impl Admin {
         let limit: usize = number(request, "limit")?.unwrap_or(RULES).min(RULES_MAX);
         let rules = profile.program.rules().map(|rule| (profile.counts.of(rule.id), rule));
         let mut rules: Vec<_> = rules.filter(|(hits, rule)| filter.has(rule, *hits)).collect();
-        if parameter(request, "sort").is_some_and(|sort| sort == "hits") {
-            rules.sort_by_key(|(hits, rule)| (core::cmp::Reverse(*hits), rule.id));
+        let sample = profile.costs.so_far();
+        let cost = |rule: RuleId| sample.as_ref().and_then(|(_, costs)| costs.of(rule));
+        match parameter(request, "sort").as_deref() {
+            Some("hits") => {
+                rules.sort_by_key(|(hits, rule)| (core::cmp::Reverse(*hits), rule.id));
+            }
+            Some("cost") => rules.sort_by_key(|(_, rule)| {
+                (core::cmp::Reverse(cost(rule.id).map(|cost| cost.time_ns)), rule.id)
+            }),
+            _ => {}
         }
+        let cost_answer = |rule: RuleId| {
+            let (_, costs) = sample.as_ref()?;
+            let cost = costs.of(rule)?;
+            let percent = (costs.percent(cost) * 100.0).round() / 100.0;
+            let (visited, run, time_us) = (cost.visited, cost.run, cost.time_ns / 1_000);
+            Some(CostAnswer { visited, run, time_us, percent })
+        };
         let page = rules.iter().skip(offset).take(limit).map(|(hits, rule)| RuleAnswer {
             id: rule.id.0,
             phase: rule.phase.number(),
@@ -262,12 +302,19 @@ impl Admin {
             tags: rule.tags,
             links: rule.links,
             hits: *hits,
+            cost: cost_answer(rule.id),
+        });
+        let cost_sample = sample.as_ref().map(|(one_of, costs)| SampleAnswer {
+            one_of: *one_of,
+            exchanges: costs.exchanges,
+            time_us: costs.time_ns / 1_000,
         });
         Ok(good(&RulesAnswer {
             profile: &profile.settings.profile,
             ruleset: profile.program.hash(),
             total: rules.len(),
             offset,
+            cost_sample,
             rules: page.collect(),
         }))
     }
@@ -330,7 +377,8 @@ impl Admin {
         Box::new(move || {
             let told = profile_of(&line, named, &rulesets).and_then(|profile| {
                 let stale = rulesets.have_changed_on_disk();
-                Ok(answer(&profile, &tell(&profile, &line, stale, all)?, wants_text))
+                let (told, proposal) = tell(&profile, &line, stale, all)?;
+                Ok(answer(&profile, &told, &proposal, wants_text))
             });
             told.unwrap_or_else(AdminAnswer::from)
         })
@@ -370,21 +418,34 @@ struct ExplainAnswer<'a> {
     /// As `glacis explain` prints it.
     text: String,
     explanation: Box<RawValue>,
+    /// The exclusion in the typed form of the configuration.
+    typed: &'a Proposal,
 }
 
-fn answer(profile: &Profile, told: &Explanation, wants_text: bool) -> AdminAnswer {
+fn answer(
+    profile: &Profile,
+    told: &Explanation,
+    proposal: &Proposal,
+    wants_text: bool,
+) -> AdminAnswer {
+    let page = format!("{}{}", told.text(), proposal.text());
     if wants_text {
-        return text(StatusCode::OK, told.text());
+        return text(StatusCode::OK, page);
     }
     let Ok(explanation) = serde_json::value::to_raw_value(told) else {
         return refused(StatusCode::INTERNAL_SERVER_ERROR, "a bug: this cannot be written").into();
     };
     let (profile, ruleset) = (profile.settings.profile.as_str(), profile.program.hash());
-    good(&ExplainAnswer { profile, ruleset, text: told.text(), explanation })
+    good(&ExplainAnswer { profile, ruleset, text: page, explanation, typed: proposal })
 }
 
 /// What is said of a request, as long as the time lasts.
-fn tell(profile: &Profile, line: &[u8], stale: bool, all: bool) -> Result<Explanation, Refusal> {
+fn tell(
+    profile: &Profile,
+    line: &[u8],
+    stale: bool,
+    all: bool,
+) -> Result<(Explanation, Proposal), Refusal> {
     let read = || read(line).map_err(|error| refused(StatusCode::BAD_REQUEST, &error.message));
     let rule_engine = profile.settings.rule_engine;
     let occasion = Occasion { rule_engine, ..Occasion::at(now()) };
@@ -399,7 +460,9 @@ fn tell(profile: &Profile, line: &[u8], stale: bool, all: bool) -> Result<Explan
                 "no exclusion was looked for: files of the rules are not as they were when these were loaded",
             );
         }
-        return Ok(told);
+        let (request, _) = read()?;
+        let proposal = Proposal::of(&told, now(), |rules| timed.pass(rules, &request, &occasion));
+        return Ok((told, proposal));
     }
     let (request, record) = read()?;
     let told = explain::<Timed<'_>>(None, &mut transaction, request, record, &occasion, all);
@@ -410,5 +473,5 @@ fn tell(profile: &Profile, line: &[u8], stale: bool, all: bool) -> Result<Explan
     told.note(&format!(
         "the search for an exclusion took longer than {seconds} s and was given up: try `glacis explain`"
     ));
-    Ok(told)
+    Ok((told, Proposal::default()))
 }

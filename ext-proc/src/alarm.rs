@@ -4,7 +4,7 @@
 /// A setting of Envoy's under which something is not inspected, or not in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alarm {
-    /// A body was asked for, and the response came without it.
+    /// A body was asked for, and the response came without it; or several in a row have not come.
     ModeOverrideIgnored,
     /// Envoy does not wait for answers, and the profile means to block.
     ObservabilityMode,

@@ -8,11 +8,7 @@ use glacis_engine::RuleEngine;
 use glacis_inspector::canary;
 use glacis_service::Readiness;
 
-use crate::{
-    profile::Profile,
-    ruleset::Rulesets,
-    session::{Shared, now},
-};
+use crate::{profile::Profile, ruleset::Rulesets, session::now, shared::Shared};
 
 /// What holds readiness back.
 const CAUSE: &str = "canary";

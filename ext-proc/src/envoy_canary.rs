@@ -16,7 +16,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{config::EnvoyCanary, metrics::table, session::Shared};
+use crate::{config::EnvoyCanary, metrics::table, shared::Shared};
 
 /// What holds readiness back.
 const CAUSE: &str = "canary_envoy";

@@ -18,8 +18,8 @@ use crate::{
     metrics::{ErrorKind, table},
     profile::Profile,
     recording::{Recording, Wanted},
-    session::Shared,
     shadow::Shadow,
+    shared::Shared,
 };
 
 /// What is evaluated of the exchanges of a profile without being waited for.

@@ -7,11 +7,12 @@ use glacis_inspector::{Inspector, ResponseInspection, Sample, Settings};
 
 use crate::{
     metrics::ProfileMetrics, out_of_band::Watch, recipe::Recipe, recording::Wanted,
-    rule_counts::RuleCounts, ruleset::Compiled,
+    rule_costs::RuleCosts, rule_counts::RuleCounts, ruleset::Compiled,
 };
 
-/// Inspectors kept for reuse, of all profiles together.
-const POOLED_MAX: usize = 256;
+/// Inspectors kept for reuse, of all profiles together: more are in use at once only while bodies are awaited, and
+/// making one takes less time than evaluating a request.
+const POOLED_MAX: usize = 64;
 
 /// Inspectors that each profile may keep, however many profiles there are.
 const POOLED_MIN: usize = 4;
@@ -32,6 +33,8 @@ pub(crate) struct Profile {
     pub(crate) watch: Arc<Watch>,
     /// In how many requests each rule has matched since it was loaded.
     pub(crate) counts: Arc<RuleCounts>,
+    /// What they cost, in a sample.
+    pub(crate) costs: Arc<RuleCosts>,
     metrics: OnceLock<ProfileMetrics>,
     pool: Mutex<Vec<Inspector>>,
     pooled_max: usize,
@@ -43,11 +46,13 @@ impl Profile {
         compiled: Compiled,
         settings: Settings,
         canary: Option<String>,
+        costs: Arc<RuleCosts>,
         count: usize,
     ) -> Self {
         let Compiled { recipe, program } = compiled;
         Self {
             counts: Arc::new(RuleCounts::new(&program)),
+            costs,
             metrics: OnceLock::new(),
             program,
             recipe,
@@ -63,7 +68,8 @@ impl Profile {
     pub(crate) fn applied_as(&self, settings: Settings) -> Arc<Self> {
         let settings = Settings { out_of_band: true, ..settings };
         let (recipe, program) = (Arc::clone(&self.recipe), Arc::clone(&self.program));
-        let mut profile = Self::new(Compiled { recipe, program }, settings, None, 1);
+        let costs = Arc::clone(&self.costs);
+        let mut profile = Self::new(Compiled { recipe, program }, settings, None, costs, 1);
         profile.counts = Arc::clone(&self.counts);
         // Few are evaluated at once: as many as there are threads for it.
         profile.pooled_max = POOLED_MIN;
@@ -132,13 +138,15 @@ impl Profile {
     /// An inspector for one exchange; to be given back with [`Self::keep`].
     pub(crate) fn inspector(&self) -> Inspector {
         let pooled = self.pool.lock().ok().and_then(|mut pool| pool.pop());
-        pooled.unwrap_or_else(|| {
+        let inspector = pooled.unwrap_or_else(|| {
             Inspector::new(Arc::clone(&self.program), Arc::clone(&self.settings))
-        })
+        });
+        self.costs.draw(inspector)
     }
 
     /// Keeps an inspector for the next exchange, if there is room.
-    pub(crate) fn keep(&self, inspector: Inspector) {
+    pub(crate) fn keep(&self, mut inspector: Inspector) {
+        self.costs.take(&mut inspector);
         if inspector.body_bytes() > POOLED_BODY_BYTES_MAX {
             return;
         }

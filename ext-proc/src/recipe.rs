@@ -1,10 +1,10 @@
 //! What a profile's rules are built from, to build them again with an exclusion that is tried.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
-use glacis_engine::{BuildErrors, Input, Limits, Program};
-use glacis_explain::Rebuild;
-use glacis_rules::FileSource;
+use glacis_engine::{BuildErrors, Input, Limits, Program, RuleEngine, Transaction};
+use glacis_explain::{Occasion, Rebuild, Request, inspect};
+use glacis_rules::{ExclusionRules, FileSource};
 
 /// What rules are built from. Files are named, and read when they are built.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +39,24 @@ impl Recipe {
 pub(crate) struct Timed<'r> {
     pub(crate) recipe: &'r Recipe,
     pub(crate) until: Instant,
+}
+
+impl Timed<'_> {
+    /// Whether a request passes with these exclusions; `None` when there is no time to see.
+    pub(crate) fn pass(
+        &mut self,
+        rules: &ExclusionRules,
+        request: &Request,
+        occasion: &Occasion,
+    ) -> Option<bool> {
+        let Ok(program) = self.build(Some(&rules.before), Some(&rules.after)).ok()? else {
+            return Some(false);
+        };
+        let mut transaction = Transaction::new(Arc::new(program));
+        let occasion = Occasion { rule_engine: Some(RuleEngine::On), ..*occasion };
+        inspect(&mut transaction, request, &request.id.text(), &occasion);
+        Some(transaction.verdict().refusal().is_none())
+    }
 }
 
 /// The time is over.

@@ -17,7 +17,8 @@ use crate::{
     config::Config,
     document::Document,
     ruleset::{Host, Rulesets},
-    session::{Shared, now},
+    session::now,
+    shared::Shared,
 };
 
 /// A configuration that was read, with all that it names.

@@ -18,6 +18,7 @@ use crate::{
     out_of_band::Watch,
     profile::Profile,
     recipe::Recipe,
+    rule_costs::RuleCosts,
     shadow::Shadow,
 };
 
@@ -263,7 +264,8 @@ impl Builder<'_> {
         // Where no rules run there is nothing to be evaluated later.
         let engine = settings.rule_engine.unwrap_or_else(|| compiled.program.rule_engine());
         settings.out_of_band &= engine != RuleEngine::Off;
-        Ok(Profile::new(compiled, settings, canary_of(config), count))
+        let costs = Arc::new(RuleCosts::new(&compiled.program, config.cost_sample));
+        Ok(Profile::new(compiled, settings, canary_of(config), costs, count))
     }
 
     /// The exclusions of a profile that are in force; those that are not are remembered.

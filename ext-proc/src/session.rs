@@ -5,174 +5,36 @@
 //! duplex once the verdict is there, see `duplex`); a message out of order is an error of the stream,
 //! which Envoy treats by its failure mode, and never an answer that lets something pass.
 
+mod watched;
+
 use core::time::Duration;
 use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
-    io,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::Arc,
     time::{Instant, SystemTime},
 };
 
 use envoy_types::pb::envoy::service::ext_proc::v3::ProcessingResponse;
 use glacis_inspector::{
-    Decision, End, Hints, Inspector, Mode, Receipt, RequestHead, ResponseHead, UnknownProfile,
-    request_id,
+    Decision, End, Hints, Inspector, Mode, Receipt, RequestHead, ResponseHead, request_id,
 };
-use glacis_service::alarm::AlarmLog;
 use tonic::Status;
 
 use crate::{
-    admission::{BodyRoom, Share, TurnedAway, UNANNOUNCED_BYTES},
+    admission::{Share, UNANNOUNCED_BYTES},
     alarm::Alarm,
-    audit::AuditLog,
-    config::Config,
     duplex::{Held, Seen},
-    evaluators::{Evaluators, Priority},
-    metrics::{Metrics, ProfileMetrics, phase_name},
-    out_of_band::{Dropped, OutOfBand, Task, left_out},
+    metrics::{ProfileMetrics, phase_name},
     profile::Profile,
-    recent::Recent,
-    recording::{NoRoom, Recorder},
-    reload::Reloads,
+    recording::Recorder,
     reply::{self, ModeOverride, Part},
-    ruleset::Rulesets,
-    shadow::Shadow,
-    trace::{Context, Exchange, Tracer},
+    shared::Shared,
+    trace::{Context, Exchange},
     wire::{Body, BodyMode, Head, Incoming, Message, Modes},
 };
 
 /// Request headers that only Glacis may set: a client's are taken out before the request goes on.
 const OWN_HEADERS: &str = "x-glacis-";
-
-/// What all streams share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    rulesets: RwLock<Arc<Rulesets>>,
-    metrics: Metrics,
-    audit: AuditLog,
-    tracer: Tracer,
-    pub(crate) inline_body_bytes: usize,
-    /// Zero for none.
-    pub(crate) deadline: Duration,
-    evaluators: Evaluators,
-    out_of_band: OutOfBand,
-    body_room: Arc<BodyRoom>,
-    pub(crate) turned_away: TurnedAway,
-    alarms: AlarmLog,
-    pub(crate) recent: Recent,
-    pub(crate) reloads: Mutex<Reloads>,
-}
-
-impl Shared {
-    pub(crate) fn new(
-        config: &Config,
-        rulesets: Rulesets,
-        metrics: Metrics,
-        audit: AuditLog,
-        tracer: Tracer,
-    ) -> io::Result<Self> {
-        metrics.loaded(None, &rulesets);
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads =
-            if config.evaluation_threads == 0 { cores } else { config.evaluation_threads };
-        Ok(Self {
-            rulesets: RwLock::new(Arc::new(rulesets)),
-            metrics,
-            audit,
-            tracer,
-            inline_body_bytes: config.inline_body_bytes,
-            deadline: Duration::from_millis(config.deadline_ms),
-            evaluators: Evaluators::start(threads, config.evaluation_queue_max, Priority::Awaited)?,
-            out_of_band: OutOfBand::start(config)?,
-            body_room: Arc::new(BodyRoom::new(config.body_bytes_max)),
-            turned_away: TurnedAway::default(),
-            alarms: AlarmLog::default(),
-            recent: Recent::new(config.recent.requests_max),
-            reloads: Mutex::default(),
-        })
-    }
-
-    /// Counts what is wrong with Envoy's settings, and says it.
-    pub(crate) fn alarm(&self, alarm: Alarm) {
-        self.metrics.alarm(alarm);
-        self.alarms.say(alarm.name(), alarm.words());
-    }
-
-    pub(crate) const fn evaluators(&self) -> &Evaluators {
-        &self.evaluators
-    }
-
-    pub(crate) const fn out_of_band(&self) -> &OutOfBand {
-        &self.out_of_band
-    }
-
-    pub(crate) fn body_room(&self) -> &BodyRoom {
-        &self.body_room
-    }
-
-    pub(crate) const fn tracer(&self) -> &Tracer {
-        &self.tracer
-    }
-
-    pub(crate) const fn metrics(&self) -> &Metrics {
-        &self.metrics
-    }
-
-    /// The end of an exchange: phase 5, metrics, audit, and its span where it is traced.
-    pub(crate) fn conclude(
-        &self,
-        profile: &Profile,
-        inspector: &mut Inspector,
-        traced: Option<Box<Exchange>>,
-    ) {
-        let mut outcome = inspector.finish(now());
-        let of_rules = self.metrics.finished(profile.metrics(), &outcome);
-        if let Some(record) = outcome.refused.take() {
-            self.recent.push(record);
-        }
-        if let Some(record) = outcome.audit.take() {
-            let span = traced.as_ref().map(|traced| traced.ids());
-            self.audit.write(record, Some(&outcome.receipt), span, now());
-        }
-        if let Some(traced) = traced {
-            traced.finish(&outcome);
-        }
-        let rules = || inspector.matched_rules().filter(|rule| rule.log);
-        self.metrics.rules_matched(of_rules, rules);
-        rules().for_each(|rule| profile.counts.count(rule.id));
-    }
-
-    /// Writes a record that is not that of one exchange.
-    pub(crate) fn write_record(&self, record: String) {
-        self.audit.write(record, None, None, now());
-    }
-
-    /// The rulesets in use. An exchange keeps those with which it began.
-    pub(crate) fn rulesets(&self) -> Arc<Rulesets> {
-        Arc::clone(&self.rulesets.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Puts other rulesets to use, for exchanges that begin from now on.
-    pub(crate) fn replace(&self, rulesets: Rulesets) {
-        self.metrics.loaded(Some(&self.rulesets()), &rulesets);
-        let old = core::mem::replace(
-            &mut *self.rulesets.write().unwrap_or_else(PoisonError::into_inner),
-            Arc::new(rulesets),
-        );
-        // Outside the lock: the last of the old ones to go takes a while.
-        drop(old);
-    }
-
-    /// The profile of an exchange.
-    fn choose(&self, hints: Hints<'_>) -> Result<Arc<Profile>, UnknownProfile> {
-        let rulesets = self.rulesets();
-        let choice = rulesets.profiles.choose(hints);
-        if choice.as_ref().map_or(true, |choice| choice.unknown) {
-            self.metrics.unknown_profiles.inc();
-        }
-        choice.map(|choice| Arc::clone(choice.profile))
-    }
-}
 
 /// How far one half of the exchange, request or response, has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,6 +81,8 @@ pub(crate) struct Session {
     refused: bool,
     /// There will be no verdict.
     given_up: bool,
+    /// The verdict was final and the exchange is counted: its inspector is at work elsewhere.
+    concluded: bool,
 }
 
 /// A message that Envoy must not send where the exchange is.
@@ -275,6 +139,7 @@ impl Session {
             held_response: Held::default(),
             refused: false,
             given_up: false,
+            concluded: false,
         }
     }
 
@@ -333,6 +198,7 @@ impl Session {
         if let Some(traced) = &mut self.traced {
             traced.phase(phase_name(part), began, self.inspector.as_ref());
         }
+        self.conclude_if_final();
         if sent.observability_mode {
             return Ok(Vec::new());
         }
@@ -347,7 +213,10 @@ impl Session {
 
     /// Answers what comes behind the request's headers.
     fn later(&mut self, message: &Message) -> Result<ProcessingResponse, Status> {
-        if self.watched.is_some() {
+        if self.concluded && part(message) == Part::ResponseHeaders {
+            self.shared.unasked_response();
+        }
+        if self.watched.is_some() || self.concluded {
             return Ok(self.let_pass(message));
         }
         Ok(match message {
@@ -516,6 +385,7 @@ impl Session {
             }
             Half::Body(mode) => mode,
         };
+        self.shared.body_came();
         let bytes = inspector.body_bytes().saturating_add(body.bytes.len());
         let end = end_of(body, mode, bytes > inspector.held_body_bytes(bytes));
         let decision = if self.share.grow_to(inspector.held_body_bytes(bytes)) {
@@ -540,11 +410,12 @@ impl Session {
     }
 
     fn response_headers(&mut self, head: &Head) -> Result<ProcessingResponse, Misordered> {
+        let misses_body = self.misses_body();
         let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
         if self.response != Half::Headers {
             return Err(Misordered::ResponseHeadersTwice);
         }
-        if matches!(self.request, Half::Body(_)) && self.modes.request == BodyMode::None {
+        if misses_body {
             self.shared.alarm(Alarm::ModeOverrideIgnored);
         }
         let decision = inspector.response_headers(&ResponseHead {
@@ -655,117 +526,6 @@ impl Session {
     }
 }
 
-/// What is evaluated when it has been answered.
-impl Session {
-    /// Begins to write down what somebody is to look at afterwards.
-    fn begin_recording(
-        &mut self,
-        profile: &Profile,
-        head: &Head,
-        id: &str,
-        (time, lot): (Duration, u8),
-    ) {
-        let watch = &profile.watch;
-        let drawn = |shadow: &Shadow| shadow.sample.has(self::lot());
-        let shadowed = watch.shadow.as_ref().is_some_and(drawn);
-        let Some(wanted) = watch.wanted(lot, shadowed) else { return };
-        let share = self.shared.out_of_band.share();
-        match Recorder::begin(head.clone(), (id.to_owned(), time, lot), wanted, share) {
-            Ok(recorder) => self.recorder = Some((recorder, shadowed)),
-            Err(NoRoom) => left_out(&self.shared, watch, shadowed, Dropped::Room),
-        }
-    }
-
-    /// Writes down a further part.
-    fn record(&mut self, message: &Message) {
-        let Some((recorder, shadowed)) = self.recorder.as_mut() else { return };
-        let end = |body: &Body, mode| end_of(body, mode, false);
-        let (request, response) = (self.modes.request, self.modes.response);
-        let written = match message {
-            Message::RequestHeaders(_) => Ok(()),
-            Message::RequestBody(body) => {
-                let mode = match self.request {
-                    Half::Body(mode) => mode,
-                    _ => Self::mode_let_pass(request),
-                };
-                recorder.request_body(&body.bytes, end(body, mode))
-            }
-            Message::RequestTrailers => recorder.request_body(&[], End::Last),
-            Message::ResponseHeaders(head) => recorder.response_head(head.clone()),
-            Message::ResponseBody(body) => {
-                let mode = match self.response {
-                    Half::Body(mode) => mode,
-                    _ => Self::mode_let_pass(response),
-                };
-                recorder.response_body(&body.bytes, end(body, mode))
-            }
-            Message::ResponseTrailers => recorder.response_body(&[], End::Last),
-        };
-        if let (Err(NoRoom), Some(profile)) = (written, &self.profile) {
-            left_out(&self.shared, &profile.watch, *shadowed, Dropped::Room);
-            self.recorder = None;
-        }
-    }
-
-    /// Has evaluated what was written down, as soon as nothing more is to come.
-    fn submit_when_complete(&mut self) {
-        if self.records(Recorder::is_complete) {
-            self.submit();
-        }
-    }
-
-    /// Has evaluated what was written down.
-    fn submit(&mut self) {
-        let (Some((recorder, shadowed)), Some(profile)) = (self.recorder.take(), &self.profile)
-        else {
-            return;
-        };
-        let (shared, watch) = (Arc::clone(&self.shared), Arc::clone(&profile.watch));
-        OutOfBand::submit(Task { shared, watch, shadowed, recording: recorder.finish() });
-    }
-
-    fn records(&self, what: impl Fn(&Recorder) -> bool) -> bool {
-        self.recorder.as_ref().is_some_and(|(recorder, _)| what(recorder))
-    }
-
-    /// The mode in which a body comes that nobody waits for.
-    const fn mode_let_pass(configured: BodyMode) -> BodyMode {
-        match configured {
-            BodyMode::None => BodyMode::Streamed,
-            mode => mode,
-        }
-    }
-
-    /// The mode to ask for where no verdict waits for a body, but somebody wants to see it, perhaps.
-    fn mode_for_recording(
-        &self,
-        configured: BodyMode,
-        wanted: impl Fn(&Recorder) -> bool,
-    ) -> BodyMode {
-        if self.records(wanted) { Self::mode_let_pass(configured) } else { BodyMode::None }
-    }
-
-    /// The answer to a request's headers that are evaluated out of band only.
-    fn let_headers_pass(&mut self, head: &Head) -> ProcessingResponse {
-        self.request = Half::Done;
-        let remove = head.names_with_prefix(OWN_HEADERS);
-        let mut answer = self.follow(&Decision::Continue, Part::RequestHeaders, remove);
-        answer.mode_override = self.request_override(false).map(Into::into);
-        answer
-    }
-
-    /// The same for what comes behind them.
-    fn let_pass(&mut self, message: &Message) -> ProcessingResponse {
-        let part = part(message);
-        let mut answer = self.follow(&Decision::Continue, part, Vec::new());
-        if part == Part::ResponseHeaders {
-            self.response = Half::Done;
-            answer.mode_override = self.response_override().map(Into::into);
-        }
-        answer
-    }
-}
-
 const fn part(message: &Message) -> Part {
     match message {
         Message::RequestHeaders(_) => Part::RequestHeaders,
@@ -809,11 +569,52 @@ impl Drop for Session {
             return;
         }
         self.submit();
+        // Where the response has come it was said then.
+        if self.misses_body() && self.response == Half::Headers && !self.is_over() && !self.observed
+        {
+            self.shared.body_missed();
+        }
+        self.conclude();
+    }
+}
+
+/// The end of the exchange.
+impl Session {
+    /// Whether a body that was asked for has not come.
+    const fn misses_body(&self) -> bool {
+        matches!(self.request, Half::Body(_)) && matches!(self.modes.request, BodyMode::None)
+    }
+
+    /// Ends the exchange before Envoy ends the stream, where nothing can come that matters: what is open has no
+    /// inspector then. With few streams the answer goes out first.
+    fn conclude_if_final(&mut self) {
+        let of_request = matches!(self.request, Half::Done | Half::BodyDone);
+        if !of_request
+            || self.refused
+            || self.traced.is_some()
+            || self.is_duplex()
+            || self.shared.has_room_for_idle_inspectors()
+        {
+            return;
+        }
+        let of_response = match self.response {
+            Half::Headers => self.inspector.as_ref().is_some_and(|seen| !seen.wants_response()),
+            Half::Body(_) => false,
+            Half::Done | Half::BodyDone => true,
+        };
+        if of_response {
+            self.conclude();
+        }
+    }
+
+    /// Counts the exchange, and gives the inspector back.
+    fn conclude(&mut self) {
         let Some(mut inspector) = self.inspector.take() else { return };
         if let Some(profile) = &self.profile {
             self.shared.conclude(profile, &mut inspector, self.traced.take());
             profile.keep(inspector);
         }
+        self.concluded = true;
     }
 }
 

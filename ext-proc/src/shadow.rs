@@ -19,7 +19,8 @@ use crate::{
     metrics::{Metrics, table},
     profile::Profile,
     recording::{Recording, Wanted},
-    session::{Shared, now},
+    session::now,
+    shared::Shared,
 };
 
 /// Rules of which differences are counted by themselves; those of others count as `other`.

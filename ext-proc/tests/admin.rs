@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 const CONFIG: &str = r#"
 mode: on
+cost_sample: 1
 rules: [rules.conf]
 directives: |
   SecRule ARGS:name "@rx ^.{30}" "id:20,phase:2,deny,status:403,log,msg:'Too long'"
@@ -90,11 +91,24 @@ async fn rules_and_configuration() {
     }
     let mut rule = told(&service, "/rules?id=10").await["rules"][0].take();
     assert!(rule["file"].take().as_str().unwrap().ends_with("rules.conf"));
+    assert_eq!((&rule["cost"]["visited"], &rule["cost"]["run"]), (&json!(2), &json!(2)));
+    rule["cost"].take();
     assert_eq!(
         rule,
         json!({"id": 10, "phase": 2, "file": null, "line": 3, "msg": "An attack in %{MATCHED_VAR_NAME}",
-            "paranoia": 2, "tags": ["attack-generic", "paranoia-level/2"], "links": 0, "hits": 2})
+            "paranoia": 2, "tags": ["attack-generic", "paranoia-level/2"], "links": 0, "hits": 2,
+            "cost": null})
     );
+    let rules = told(&service, "/rules?sort=cost").await;
+    let sample = &rules["cost_sample"];
+    assert_eq!((&sample["one_of"], &sample["exchanges"]), (&json!(1), &json!(2)));
+    let percents = rules["rules"].as_array().unwrap().iter();
+    let percents: Vec<f64> =
+        percents.map(|rule| rule["cost"]["percent"].as_f64().unwrap()).collect();
+    assert!(percents.is_sorted_by(|a, b| a >= b) && percents[0] > 0.0, "{percents:?}");
+    assert!(percents.iter().sum::<f64>() < 100.5, "{percents:?}");
+    // What only looks on has costs of its own.
+    assert_eq!(told(&service, "/rules?profile=look").await["cost_sample"]["exchanges"], 1);
     let rule = &told(&service, "/rules?id=9").await["rules"][0];
     assert_eq!((&rule["hits"], &rule["links"]), (&Value::Null, &json!(0)), "it does not log");
     assert_eq!(told(&service, "/rules?id=11").await["rules"][0]["links"], 1);

@@ -89,3 +89,32 @@ async fn each_alarm_has_its_cause() {
         }
     }
 }
+
+/// One body that does not come may be a client that went away; three in a row are no accident.
+#[tokio::test]
+async fn bodies_that_never_come() {
+    let service = Service::start("", RULES).await;
+    let alarms =
+        |count: u32| format!("glacis_alarms_total{{kind=\"mode_override_ignored\"}} {count}");
+    for (comes, count) in [
+        (false, 0),
+        (false, 0),
+        (true, 0),
+        (false, 0),
+        (false, 0),
+        (false, 1),
+        (false, 2),
+        (true, 2),
+    ] {
+        let mut stream = Stream::open(service.channel().await).await.unwrap();
+        stream.send(&good(Sent::post("/", &[FORM]))).await;
+        stream.answer().await;
+        if comes {
+            stream.send(&Sent::body("a=b", true)).await;
+            stream.answer().await;
+        }
+        drop(stream);
+        counted(&service, "glacis_streams_open 0").await;
+        counted(&service, &alarms(count)).await;
+    }
+}

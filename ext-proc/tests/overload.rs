@@ -206,3 +206,36 @@ async fn a_body_that_grows_finds_no_room() {
     let answer = stream.answer().await;
     assert!(answer.starts_with("immediate 503 glacis_deny_limit deny/"), "{answer}");
 }
+
+/// Streams that only wait for their end hold no inspector, as soon as there are many of them: each is counted when its
+/// verdict is final. Where Envoy brings responses all the same, their status is waited for.
+#[tokio::test]
+async fn many_open_streams_hold_few_inspectors() {
+    let service = Service::start("", SLOW).await;
+    let channel = service.channel().await;
+    let allowed = |count: usize| {
+        format!("glacis_requests_total{{profile=\"default\",verdict=\"allow\"}} {count}")
+    };
+    let open = async |streams: &mut Vec<Stream>| {
+        let mut stream = Stream::open(channel.clone()).await.unwrap();
+        stream.send(&Sent::get("/?q=fine", &[])).await;
+        assert!(stream.answer().await.starts_with("request_headers allow/headers"));
+        streams.push(stream);
+    };
+    let mut streams = Vec::new();
+    for _ in 0..40 {
+        open(&mut streams).await;
+    }
+    counted(&service, "glacis_streams_open 40").await;
+    counted(&service, &allowed(8)).await;
+    let mut last = streams.pop().unwrap();
+    last.send(&Sent::response(500, &[])).await;
+    assert_eq!(last.answer().await, "response_headers none");
+    open(&mut streams).await;
+    open(&mut streams).await;
+    streams.push(last);
+    counted(&service, "glacis_streams_open 42").await;
+    counted(&service, &allowed(8)).await;
+    streams.clear();
+    counted(&service, &allowed(42)).await;
+}

@@ -4,8 +4,8 @@ use core::{net::Ipv4Addr, time::Duration};
 use std::sync::Arc;
 
 use glacis_engine::{
-    AuditParts, CollectionStore, Endpoint, Lookup, MatchedRule, Phase, Program, Refusal,
-    RuleEngine, RuleId, Start, Transaction, Verdict,
+    AuditParts, CollectionStore, Endpoint, Lookup, MatchedRule, Phase, Profile, ProfiledRule,
+    Program, Refusal, RuleEngine, RuleId, Start, Transaction, Verdict,
 };
 
 use crate::{
@@ -534,6 +534,28 @@ impl Inspector {
     /// The rules that matched so far and log.
     pub fn matched_rules(&self) -> impl Iterator<Item = MatchedRule<'_>> {
         self.transaction.matched_rules()
+    }
+
+    /// Has what evaluation costs counted from now on: see [`Transaction::with_profile`].
+    #[must_use]
+    pub fn with_profile(self, clock: fn() -> u64) -> Self {
+        Self { transaction: self.transaction.with_profile(clock), ..self }
+    }
+
+    /// Counts no more, and forgets what was counted.
+    pub fn without_profile(&mut self) {
+        self.transaction.without_profile();
+    }
+
+    /// What evaluation has cost so far; `None` where it is not counted.
+    #[must_use]
+    pub fn profile(&self) -> Option<&Profile> {
+        self.transaction.profile()
+    }
+
+    /// What each rule and each link has cost so far; empty where it is not counted.
+    pub fn profiled_rules(&self) -> impl Iterator<Item = ProfiledRule<'_>> {
+        self.transaction.profiled_rules()
     }
 
     /// Bytes of bodies taken in this exchange: a measure of the memory that is kept.

@@ -192,7 +192,7 @@ pub struct Admin<const PORT: u16 = 9101> {
     /// Address and port, or nothing for no admin listener. By default `PORT` of this machine alone.
     #[serde(default = "local::<PORT>", deserialize_with = "address")]
     pub address: Option<SocketAddr>,
-    /// Whether the address may be one that other machines reach. Nobody is asked who he is there.
+    /// Whether the address may be one that other machines reach although nobody is asked who he is there.
     #[serde(default)]
     pub allow_remote: bool,
     /// Names under which the port is reached, besides addresses and `localhost`: requests for other names
@@ -218,10 +218,13 @@ impl<const PORT: u16> Admin<PORT> {
         }
     }
 
-    /// Whether the address is one of this machine alone, or the operator wants it otherwise.
+    /// Whether the address is one of this machine alone, clients have to show a certificate, or the operator wants it
+    /// otherwise.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
-        self.allow_remote || self.address.is_none_or(|address| address.ip().is_loopback())
+        let asks = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        let is_local = self.address.is_none_or(|address| address.ip().is_loopback());
+        is_local || asks || self.allow_remote
     }
 }
 

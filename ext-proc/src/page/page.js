@@ -227,6 +227,22 @@ async function showRules() {
   const query = new URLSearchParams({ profile, sort: "hits", matched: "true", limit: "12" });
   const { rules } = await (await get(`rules?${query}`)).json();
   at("rules").replaceChildren(...rules.map((rule) => row(String(rule.id), element("td.wide", short(rule.msg)), number(rule.hits))));
+  await showCosts(profile);
+}
+
+async function showCosts(profile) {
+  const query = new URLSearchParams({ profile, sort: "cost", limit: "12" });
+  const { rules, cost_sample: sample } = await (await get(`rules?${query}`)).json();
+  const dear = rules.filter((rule) => rule.cost && rule.cost.visited > 0);
+  at("costs").replaceChildren(
+    ...dear.map(({ id, msg, cost }) =>
+      row(String(id), element("td.wide", short(msg)), element("td.number", `${cost.percent.toFixed(1)} %`), number(cost.run)),
+    ),
+  );
+  const told = at("sample");
+  if (!sample) told.textContent = "Not counted: `cost_sample` is 0.";
+  else if (sample.exchanges === 0) told.textContent = `None yet: one of ${sample.one_of} requests is counted.`;
+  else told.textContent = `Of the time of all rules in ${sample.exchanges.toLocaleString("en")} requests, one of ${sample.one_of}.`;
 }
 
 function showRecent(requests) {
@@ -262,9 +278,9 @@ async function tell(request) {
     const headers = { "content-type": "application/json" };
     const answer = await fetch(`explain?${query}`, { method: "POST", headers, body: record });
     if (!answer.ok) throw new Error((await answer.text()).trim());
-    const { text, explanation } = await answer.json();
+    const { text, explanation, typed } = await answer.json();
     at("told").textContent = text;
-    showWays(explanation.exclusion);
+    showWays(explanation.exclusion, typed);
     dialog.dataset.state = "told";
   } catch (error) {
     at("told").textContent = `Nothing can be told: ${error.message}`;
@@ -286,26 +302,37 @@ function showFacts(record) {
   at("facts").replaceChildren(...facts.flatMap(([name, text]) => [element("dt", name), element("dd", text)]));
 }
 
-function showWays(exclusion) {
+/** A text to be put into the configuration, with what was seen when it was tried. */
+function way(place, told, text, passes, fault) {
+  const copy = element("button", "Copy");
+  copy.type = "button";
+  copy.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text);
+    copy.textContent = "Copied";
+  });
+  const seen = passes ? "Tried: the request passes." : `Tried: ${fault ?? "it is still refused."}`;
+  const tried = passes === null ? "Not tried: there was no time." : seen;
+  const shown = element("pre.exclusion", text);
+  shown.tabIndex = 0;
+  return [element("h3", `${place}: ${told}. ${tried} `, copy), shown];
+}
+
+function showWays(exclusion, typed) {
   const ways = at("ways");
   if (!exclusion) return;
   for (const remark of exclusion.remarks) ways.append(element("p", remark));
   const places = [
-    [exclusion.everywhere, "For all requests: at the end of `directives` in the configuration"],
-    [exclusion.on_this_path, "For this path only: at the end of `setup` in the configuration"],
+    [exclusion.on_this_path, typed.on_this_path, "For this path only", "setup"],
+    [exclusion.everywhere, typed.everywhere, "For all requests", "directives"],
   ];
-  for (const [way, place] of places) {
-    if (!way) continue;
-    const copy = element("button", "Copy");
-    copy.type = "button";
-    copy.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(way.directives);
-      copy.textContent = "Copied";
-    });
-    const tried = way.passes ? "Tried: the request passes." : `Tried: ${way.fault ?? "it is still refused."}`;
-    const text = element("pre.exclusion", way.directives);
-    text.tabIndex = 0;
-    ways.append(element("h3", `${place}. ${tried} `, copy), text);
+  for (const [seclang, written, place, key] of places) {
+    if (written) {
+      ways.append(...way(place, "with owner, reason and last day, of the profile", written.yaml, written.passes));
+    }
+    if (seclang) {
+      const told = `as SecLang, at the end of \`${key}\``;
+      ways.append(...way(place, told, seclang.directives, seclang.passes, seclang.fault));
+    }
   }
 }
 

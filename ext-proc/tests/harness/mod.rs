@@ -376,7 +376,7 @@ pub fn words(answer: &ProcessingResponse) -> String {
     if let Some(words) = given_back(answer, &words) {
         return words;
     }
-    let metadata = answer.dynamic_metadata.as_ref().unwrap();
+    let Some(metadata) = answer.dynamic_metadata.as_ref() else { return words + " none" };
     let Some(Kind::StructValue(receipt)) = &metadata.fields["glacis"].kind else { panic!() };
     let text = |name: &str| match receipt.fields.get(name).map(|value| value.kind.as_ref().unwrap())
     {

@@ -288,6 +288,11 @@ impl Transaction {
         self
     }
 
+    /// Counts no more, and forgets what was counted.
+    pub fn without_profile(&mut self) {
+        self.profile = None;
+    }
+
     /// What evaluation has cost so far; `None` without [`Self::with_profile`].
     #[must_use]
     pub fn profile(&self) -> Option<&Profile> {

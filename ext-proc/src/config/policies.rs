@@ -1,0 +1,109 @@
+//! Keys whose value is one of a few words.
+
+use glacis_inspector::{AuditFormat, ResponseInspection, TruncatedBody, UnknownProfilePolicy};
+use serde::Deserialize;
+
+/// What becomes of exclusions whose last day is over.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum ExpiredExclusions {
+    Drop,
+    Apply,
+}
+
+/// What becomes of requests that name a profile which is not there.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum UnknownProfile {
+    Default,
+    Refuse,
+}
+
+impl From<UnknownProfile> for UnknownProfilePolicy {
+    fn from(policy: UnknownProfile) -> Self {
+        match policy {
+            UnknownProfile::Default => Self::Default,
+            UnknownProfile::Refuse => Self::Refuse,
+        }
+    }
+}
+
+/// What becomes of requests whose body is larger than what is inspected.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum OversizedBody {
+    Reject,
+    Partial,
+    Pass,
+}
+
+impl From<OversizedBody> for TruncatedBody {
+    fn from(body: OversizedBody) -> Self {
+        match body {
+            OversizedBody::Reject => Self::Reject,
+            OversizedBody::Partial => Self::Inspect,
+            OversizedBody::Pass => Self::Pass,
+        }
+    }
+}
+
+/// What becomes of requests for whose body there is no room.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum BodyOverflow {
+    Reject,
+    Pass,
+}
+
+impl From<BodyOverflow> for glacis_inspector::BodyOverflow {
+    fn from(overflow: BodyOverflow) -> Self {
+        match overflow {
+            BodyOverflow::Reject => Self::Reject,
+            BodyOverflow::Pass => Self::Pass,
+        }
+    }
+}
+
+/// How much of responses is inspected.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum Response {
+    Off,
+    Headers,
+    Full,
+}
+
+impl From<Response> for ResponseInspection {
+    fn from(response: Response) -> Self {
+        match response {
+            Response::Off => Self::Off,
+            Response::Headers => Self::Headers,
+            Response::Full => Self::Full,
+        }
+    }
+}
+
+/// The shape of audit records.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum Format {
+    Native,
+    ModSecurity,
+    Ocsf,
+}
+
+impl From<Format> for AuditFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Native => Self::Native,
+            Format::ModSecurity => Self::ModSecurity,
+            Format::Ocsf => Self::Ocsf,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Exchanges, or copies of them, that are evaluated when they have been answered.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::service::ext_proc::v3::ProcessingResponse;
+use glacis_inspector::{Decision, End};
+
+use super::{Half, OWN_HEADERS, Session, end_of, lot, part};
+use crate::{
+    out_of_band::{Dropped, OutOfBand, Task, left_out},
+    profile::Profile,
+    recording::{NoRoom, Recorder},
+    reply::Part,
+    shadow::Shadow,
+    wire::{Body, BodyMode, Head, Message},
+};
+
+impl Session {
+    /// Begins to write down what somebody is to look at afterwards.
+    pub(super) fn begin_recording(
+        &mut self,
+        profile: &Profile,
+        head: &Head,
+        id: &str,
+        (time, lot): (Duration, u8),
+    ) {
+        let watch = &profile.watch;
+        let drawn = |shadow: &Shadow| shadow.sample.has(self::lot());
+        let shadowed = watch.shadow.as_ref().is_some_and(drawn);
+        let Some(wanted) = watch.wanted(lot, shadowed) else { return };
+        let share = self.shared.out_of_band.share();
+        match Recorder::begin(head.clone(), (id.to_owned(), time, lot), wanted, share) {
+            Ok(recorder) => self.recorder = Some((recorder, shadowed)),
+            Err(NoRoom) => left_out(&self.shared, watch, shadowed, Dropped::Room),
+        }
+    }
+
+    /// Writes down a further part.
+    pub(super) fn record(&mut self, message: &Message) {
+        let Some((recorder, shadowed)) = self.recorder.as_mut() else { return };
+        let end = |body: &Body, mode| end_of(body, mode, false);
+        let (request, response) = (self.modes.request, self.modes.response);
+        let written = match message {
+            Message::RequestHeaders(_) => Ok(()),
+            Message::RequestBody(body) => {
+                let mode = match self.request {
+                    Half::Body(mode) => mode,
+                    _ => Self::mode_let_pass(request),
+                };
+                recorder.request_body(&body.bytes, end(body, mode))
+            }
+            Message::RequestTrailers => recorder.request_body(&[], End::Last),
+            Message::ResponseHeaders(head) => recorder.response_head(head.clone()),
+            Message::ResponseBody(body) => {
+                let mode = match self.response {
+                    Half::Body(mode) => mode,
+                    _ => Self::mode_let_pass(response),
+                };
+                recorder.response_body(&body.bytes, end(body, mode))
+            }
+            Message::ResponseTrailers => recorder.response_body(&[], End::Last),
+        };
+        if let (Err(NoRoom), Some(profile)) = (written, &self.profile) {
+            left_out(&self.shared, &profile.watch, *shadowed, Dropped::Room);
+            self.recorder = None;
+        }
+    }
+
+    /// Has evaluated what was written down, as soon as nothing more is to come.
+    pub(super) fn submit_when_complete(&mut self) {
+        if self.records(Recorder::is_complete) {
+            self.submit();
+        }
+    }
+
+    /// Has evaluated what was written down.
+    pub(super) fn submit(&mut self) {
+        let (Some((recorder, shadowed)), Some(profile)) = (self.recorder.take(), &self.profile)
+        else {
+            return;
+        };
+        let (shared, watch) = (Arc::clone(&self.shared), Arc::clone(&profile.watch));
+        OutOfBand::submit(Task { shared, watch, shadowed, recording: recorder.finish() });
+    }
+
+    pub(super) fn records(&self, what: impl Fn(&Recorder) -> bool) -> bool {
+        self.recorder.as_ref().is_some_and(|(recorder, _)| what(recorder))
+    }
+
+    /// The mode in which a body comes that nobody waits for.
+    pub(super) const fn mode_let_pass(configured: BodyMode) -> BodyMode {
+        match configured {
+            BodyMode::None => BodyMode::Streamed,
+            mode => mode,
+        }
+    }
+
+    /// The mode to ask for where no verdict waits for a body, but somebody wants to see it, perhaps.
+    pub(super) fn mode_for_recording(
+        &self,
+        configured: BodyMode,
+        wanted: impl Fn(&Recorder) -> bool,
+    ) -> BodyMode {
+        if self.records(wanted) { Self::mode_let_pass(configured) } else { BodyMode::None }
+    }
+
+    /// The answer to a request's headers that are evaluated out of band only.
+    pub(super) fn let_headers_pass(&mut self, head: &Head) -> ProcessingResponse {
+        self.request = Half::Done;
+        let remove = head.names_with_prefix(OWN_HEADERS);
+        let mut answer = self.follow(&Decision::Continue, Part::RequestHeaders, remove);
+        answer.mode_override = self.request_override(false).map(Into::into);
+        answer
+    }
+
+    /// The same for what comes behind them.
+    pub(super) fn let_pass(&mut self, message: &Message) -> ProcessingResponse {
+        let part = part(message);
+        let mut answer = self.follow(&Decision::Continue, part, Vec::new());
+        if part == Part::ResponseHeaders {
+            self.response = Half::Done;
+            answer.mode_override = self.response_override().map(Into::into);
+        }
+        answer
+    }
+}

@@ -1,0 +1,199 @@
+//! What all streams of the service share.
+
+use core::time::Duration;
+use std::{
+    io,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+};
+
+use glacis_inspector::{Hints, Inspector, UnknownProfile};
+use glacis_service::alarm::AlarmLog;
+
+use crate::{
+    admission::{BodyRoom, TurnedAway},
+    alarm::Alarm,
+    audit::AuditLog,
+    config::Config,
+    evaluators::{Evaluators, Priority},
+    metrics::Metrics,
+    out_of_band::OutOfBand,
+    profile::Profile,
+    recent::Recent,
+    reload::Reloads,
+    ruleset::Rulesets,
+    session::now,
+    trace::{Exchange, Tracer},
+};
+
+/// Bodies in a row that have to be missed before it is not clients that went away.
+const MISSED_MAX: u32 = 3;
+
+/// Open streams up to which each may keep an inspector after its verdict, so that the answer need not wait for the
+/// end of the evaluation.
+const IDLE_STREAMS_MAX: i64 = 32;
+
+/// What all streams share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    rulesets: RwLock<Arc<Rulesets>>,
+    pub(crate) metrics: Metrics,
+    audit: AuditLog,
+    pub(crate) tracer: Tracer,
+    pub(crate) inline_body_bytes: usize,
+    /// Zero for none.
+    pub(crate) deadline: Duration,
+    evaluators: Evaluators,
+    pub(crate) out_of_band: OutOfBand,
+    pub(crate) body_room: Arc<BodyRoom>,
+    pub(crate) turned_away: TurnedAway,
+    alarms: AlarmLog,
+    /// Bodies in a row that were asked for and did not come.
+    bodies_missed: AtomicU32,
+    /// Whether Envoy brings responses that no rules look at: their status belongs into records.
+    unasked_responses: AtomicBool,
+    pub(crate) recent: Recent,
+    pub(crate) reloads: Mutex<Reloads>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        config: &Config,
+        rulesets: Rulesets,
+        metrics: Metrics,
+        audit: AuditLog,
+        tracer: Tracer,
+    ) -> io::Result<Self> {
+        metrics.loaded(None, &rulesets);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads =
+            if config.evaluation_threads == 0 { cores } else { config.evaluation_threads };
+        Ok(Self {
+            rulesets: RwLock::new(Arc::new(rulesets)),
+            metrics,
+            audit,
+            tracer,
+            inline_body_bytes: config.inline_body_bytes,
+            deadline: Duration::from_millis(config.deadline_ms),
+            evaluators: Evaluators::start(threads, config.evaluation_queue_max, Priority::Awaited)?,
+            out_of_band: OutOfBand::start(config)?,
+            body_room: Arc::new(BodyRoom::new(config.body_bytes_max)),
+            turned_away: TurnedAway::default(),
+            alarms: AlarmLog::default(),
+            bodies_missed: AtomicU32::new(0),
+            unasked_responses: AtomicBool::new(false),
+            recent: Recent::new(config.recent.requests_max),
+            reloads: Mutex::default(),
+        })
+    }
+
+    /// Counts what is wrong with Envoy's settings, and says it.
+    pub(crate) fn alarm(&self, alarm: Alarm) {
+        self.metrics.alarm(alarm);
+        self.alarms.say(alarm.name(), alarm.words());
+    }
+
+    /// A body that was asked for has come.
+    pub(crate) fn body_came(&self) {
+        // Mostly it is 0, and reading does not take it away from other threads.
+        if self.bodies_missed.load(Ordering::Relaxed) > 0 {
+            self.bodies_missed.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// A body that was asked for has not come, and neither has a response. One may be a client that went away.
+    pub(crate) fn body_missed(&self) {
+        let missed = self.bodies_missed.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        if missed >= MISSED_MAX {
+            self.alarm(Alarm::ModeOverrideIgnored);
+        }
+    }
+
+    /// Envoy has brought a response that nobody asked for.
+    pub(crate) fn unasked_response(&self) {
+        self.unasked_responses.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether exchanges with a final verdict may keep their inspectors until their streams end.
+    pub(crate) fn has_room_for_idle_inspectors(&self) -> bool {
+        self.metrics.streams_open.get() <= IDLE_STREAMS_MAX
+            || self.unasked_responses.load(Ordering::Relaxed)
+    }
+
+    pub(crate) const fn evaluators(&self) -> &Evaluators {
+        &self.evaluators
+    }
+
+    pub(crate) const fn out_of_band(&self) -> &OutOfBand {
+        &self.out_of_band
+    }
+
+    pub(crate) fn body_room(&self) -> &BodyRoom {
+        &self.body_room
+    }
+
+    pub(crate) const fn tracer(&self) -> &Tracer {
+        &self.tracer
+    }
+
+    pub(crate) const fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The end of an exchange: phase 5, metrics, audit, and its span where it is traced.
+    pub(crate) fn conclude(
+        &self,
+        profile: &Profile,
+        inspector: &mut Inspector,
+        traced: Option<Box<Exchange>>,
+    ) {
+        let mut outcome = inspector.finish(now());
+        let of_rules = self.metrics.finished(profile.metrics(), &outcome);
+        if let Some(record) = outcome.refused.take() {
+            self.recent.push(record);
+        }
+        if let Some(record) = outcome.audit.take() {
+            let span = traced.as_ref().map(|traced| traced.ids());
+            self.audit.write(record, Some(&outcome.receipt), span, now());
+        }
+        if let Some(traced) = traced {
+            traced.finish(&outcome);
+        }
+        let rules = || inspector.matched_rules().filter(|rule| rule.log);
+        self.metrics.rules_matched(of_rules, rules);
+        rules().for_each(|rule| profile.counts.count(rule.id));
+    }
+
+    /// Writes a record that is not that of one exchange.
+    pub(crate) fn write_record(&self, record: String) {
+        self.audit.write(record, None, None, now());
+    }
+
+    /// The rulesets in use. An exchange keeps those with which it began.
+    pub(crate) fn rulesets(&self) -> Arc<Rulesets> {
+        Arc::clone(&self.rulesets.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts other rulesets to use, for exchanges that begin from now on.
+    pub(crate) fn replace(&self, rulesets: Rulesets) {
+        self.metrics.loaded(Some(&self.rulesets()), &rulesets);
+        let old = core::mem::replace(
+            &mut *self.rulesets.write().unwrap_or_else(PoisonError::into_inner),
+            Arc::new(rulesets),
+        );
+        // Outside the lock: the last of the old ones to go takes a while.
+        drop(old);
+    }
+
+    /// The profile of an exchange.
+    pub(crate) fn choose(&self, hints: Hints<'_>) -> Result<Arc<Profile>, UnknownProfile> {
+        let rulesets = self.rulesets();
+        let choice = rulesets.profiles.choose(hints);
+        if choice.as_ref().map_or(true, |choice| choice.unknown) {
+            self.metrics.unknown_profiles.inc();
+        }
+        choice.map(|choice| Arc::clone(choice.profile))
+    }
+}
