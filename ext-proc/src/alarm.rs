@@ -10,6 +10,8 @@ pub(crate) enum Alarm {
     ObservabilityMode,
     /// Pieces of request bodies go on before the verdict.
     StreamedBody,
+    /// Pieces of response bodies go on before the verdict.
+    StreamedResponse,
     /// Bodies come in a mode that is not supported.
     UnsupportedBodyMode,
     /// The first message does not say in which modes bodies come.
@@ -19,10 +21,11 @@ pub(crate) enum Alarm {
 }
 
 impl Alarm {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::ModeOverrideIgnored,
         Self::ObservabilityMode,
         Self::StreamedBody,
+        Self::StreamedResponse,
         Self::UnsupportedBodyMode,
         Self::NoProtocolConfig,
         Self::NoClientAddress,
@@ -34,6 +37,7 @@ impl Alarm {
             Self::ModeOverrideIgnored => "mode_override_ignored",
             Self::ObservabilityMode => "observability_mode",
             Self::StreamedBody => "streamed_body",
+            Self::StreamedResponse => "streamed_response",
             Self::UnsupportedBodyMode => "unsupported_body_mode",
             Self::NoProtocolConfig => "no_protocol_config",
             Self::NoClientAddress => "no_client_address",
@@ -53,6 +57,10 @@ impl Alarm {
             }
             Self::StreamedBody => {
                 "pieces of request bodies reach the upstream before the verdict. Set request_body_mode: \
+                 NONE and allow_mode_override: true"
+            }
+            Self::StreamedResponse => {
+                "pieces of response bodies reach the client before the verdict. Set response_body_mode: \
                  NONE and allow_mode_override: true"
             }
             Self::UnsupportedBodyMode => {

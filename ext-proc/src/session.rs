@@ -426,6 +426,10 @@ impl Session {
             Decision::NeedBody => Half::Body(Self::mode_for_body(self.modes.response)),
             Decision::Continue | Decision::Reply(_) => Half::Done,
         };
+        let blocks = inspector.mode() == Mode::Blocking;
+        if blocks && !self.observed && self.response == Half::Body(BodyMode::Streamed) {
+            self.shared.alarm(Alarm::StreamedResponse);
+        }
         let mut answer = self.follow(&decision, Part::ResponseHeaders, Vec::new());
         if !self.refused {
             answer.mode_override = self.response_override().map(Into::into);

@@ -9,12 +9,19 @@ use harness::{Sent, Service, Stream, counted, get};
 
 const RULES: &str = r#"SecRule ARGS "@contains attack" "id:1,phase:2,deny,status:403,log""#;
 
+/// What looks at responses.
+const OF_RESPONSES: &str = r#"
+    SecResponseBodyAccess On
+    SecRule RESPONSE_BODY "@contains leaked-secret" "id:2,phase:4,deny,status:502,log"
+"#;
+
 const FORM: &str = "content-type: application/x-www-form-urlencoded";
 
-const KINDS: [&str; 6] = [
+const KINDS: [&str; 7] = [
     "mode_override_ignored",
     "observability_mode",
     "streamed_body",
+    "streamed_response",
     "unsupported_body_mode",
     "no_protocol_config",
     "no_client_address",
@@ -53,6 +60,24 @@ async fn each_alarm_has_its_cause() {
         ("streamed", "", vec![post().modes("STREAMED", "NONE")], &["streamed_body"]),
         ("streamed, without a body", "", vec![get_one().modes("STREAMED", "NONE")], &[]),
         ("streamed, and nothing to block", detection, vec![post().modes("STREAMED", "NONE")], &[]),
+        (
+            "a streamed response",
+            "response: full\n",
+            vec![
+                get_one().modes("NONE", "STREAMED"),
+                Sent::response(200, &["content-type: text/plain"]),
+            ],
+            &["streamed_response"],
+        ),
+        (
+            "a streamed response at which nobody looks",
+            "",
+            vec![
+                get_one().modes("NONE", "STREAMED"),
+                Sent::response(200, &["content-type: text/plain"]),
+            ],
+            &[],
+        ),
         ("unsupported", "", vec![post().modes("GRPC", "NONE")], &["unsupported_body_mode"]),
         (
             "nothing is said of modes",
@@ -67,7 +92,7 @@ async fn each_alarm_has_its_cause() {
             &["no_client_address"],
         ),
     ] {
-        let service = Service::start(config, RULES).await;
+        let service = Service::start(config, &format!("{RULES}\n{OF_RESPONSES}")).await;
         let mut stream = Stream::open(service.channel().await).await.unwrap();
         for sent in &steps {
             stream.send(sent).await;

@@ -57,12 +57,13 @@ pub struct Seen {
 }
 
 impl Bench {
-    /// Starts everything in `folder`, whose path has to be short: a socket's may have 107 bytes.
+    /// Starts everything in `folder`, whose path has to be short: a socket's may have 107 bytes. `keys` are further ones
+    /// of ext-proc's configuration, in YAML.
     ///
     /// # Errors
     ///
     /// If something is missing or does not start.
-    pub fn start(folder: &Path) -> Outcome<Self> {
+    pub fn start(folder: &Path, keys: &str) -> Outcome<Self> {
         let folder = Folder::new(folder)?;
         let [admin, ext_proc_admin, tcp, plain, empty_port, glacis] = ports::free()?;
         let ports = [plain, empty_port, glacis];
@@ -79,7 +80,7 @@ impl Bench {
                 (".fetched/crs-4.25.0", settings::crs()?.display().to_string()),
             ],
         )?;
-        let ext_proc = ExtProc::start_with(&config, ext_proc_admin, &folder)?;
+        let ext_proc = ExtProc::start_with(&format!("{config}{keys}"), ext_proc_admin, &folder)?;
         let port = |port: u16| format!("port_value: {port}}}");
         let config = edited(
             "bench/decisions/envoy.yaml",

@@ -1,4 +1,4 @@
-//! `decisions [--short] [--long]`: what asking ext-proc adds to a request. `cargo xtask bench decisions` builds what is
+//! `decisions [--short] [--long] [--off]`: what asking ext-proc adds to a request. `cargo xtask bench decisions` builds what is
 //! needed and runs it; `bench/decisions.md` says what the numbers mean.
 #![allow(
     clippy::print_stdout,
@@ -19,7 +19,7 @@ const TARGET: f64 = 1.2;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |name: &str| arguments.iter().any(|argument| argument == name);
-    match run(has("--short"), has("--long")) {
+    match run(has("--short"), has("--long"), has("--off")) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("decisions: {failure}");
@@ -28,9 +28,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(short: bool, long: bool) -> Outcome<()> {
+fn run(short: bool, long: bool, off: bool) -> Outcome<()> {
     let folder = std::env::temp_dir().join(format!("glacis-decisions-{}", std::process::id()));
-    let mut bench = Bench::start(&folder)?;
+    let mut bench = Bench::start(&folder, if off { "mode: off\n" } else { "" })?;
+    if off {
+        println!("without rules: what ext-proc adds besides them");
+    }
     let (rounds, slice) = if short { (2, 200) } else { (15, 1_000) };
     println!("load of the machine before: {}", load_average());
     for connections in [1, 16] {

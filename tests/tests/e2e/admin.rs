@@ -67,13 +67,35 @@ fn a_proposed_exclusion_works() {
     assert_eq!(way["passes"], true, "{}", answer["text"]);
     let directives = way["directives"].as_str().unwrap();
     assert!(directives.contains("ARGS:q"), "{directives}");
+    let typed = &answer["typed"];
     let ext_proc = stack.ext_proc.as_ref().unwrap();
     let indented = directives.replace('\n', "\n  ");
-    ext_proc.set_keys(&format!("directives: |\n  {indented}\n")).unwrap();
-    ext_proc.hang_up().unwrap();
-    eventually("the request passes", Duration::from_secs(60), || {
-        stack.send(client(), &attack()).unwrap().status == 200
-    });
+    let mut ways = vec![format!("directives: |\n  {indented}\n")];
+    for place in ["everywhere", "on_this_path"] {
+        assert_eq!(typed[place]["passes"], true, "{typed}");
+        let yaml = typed[place]["yaml"].as_str().unwrap();
+        // As it is it is not put to use: somebody has to answer for it.
+        ext_proc.set_keys(yaml).unwrap();
+        ext_proc.hang_up().unwrap();
+        eventually("an owner is asked for", Duration::from_secs(20), || {
+            let error = ask(admin, "/status")["last_reload"]["error"].as_str().map(str::to_owned);
+            error.is_some_and(|error| error.contains("owner"))
+        });
+        assert_eq!(stack.send(client(), &attack()).unwrap().status, 403);
+        ways.push(yaml.replace("\"\"", "somebody"));
+    }
+    for way in ways {
+        ext_proc.set_keys("").unwrap();
+        ext_proc.hang_up().unwrap();
+        eventually("the request is refused", Duration::from_secs(60), || {
+            stack.send(client(), &attack()).unwrap().status == 403
+        });
+        ext_proc.set_keys(&way).unwrap();
+        ext_proc.hang_up().unwrap();
+        eventually("the request passes", Duration::from_secs(60), || {
+            stack.send(client(), &attack()).unwrap().status == 200
+        });
+    }
     let rules = ask(admin, "/rules?matched=true&sort=hits");
     assert!(rules["rules"].as_array().is_some_and(Vec::is_empty), "counts begin anew: {rules}");
     assert_eq!(ask(admin, "/status")["last_reload"]["error"], Value::Null);
@@ -120,7 +142,7 @@ fn the_page_in_a_browser() {
         );
         return said.unwrap();
     };
-    let notice = "drain_notice_seconds: 30\n";
+    let notice = "drain_notice_seconds: 30\ncost_sample: 1\n";
     let mut own = Own::start("admin-page", Processor::ExtProcWith(notice), &[]);
     let stack = &own.0;
     let admin = admin_of(stack.ports.ext_proc_admin);
@@ -138,6 +160,13 @@ fn the_page_in_a_browser() {
     assert!(row.contains("/search?q=") && row.contains("949110"), "{row}");
     page.wait_for("document.querySelectorAll('#rules tr').length > 1").unwrap();
     page.wait_for("document.querySelectorAll('#scores svg rect').length === 13").unwrap();
+    page.wait_for("document.querySelectorAll('#costs tr').length === 12").unwrap();
+    let costs = page.value("document.querySelector('#costs').innerText").unwrap();
+    let first: f64 =
+        costs.as_str().unwrap().split('\t').nth(2).unwrap().replace(" %", "").parse().unwrap();
+    assert!(first > 1.0 && first < 100.0, "{costs}");
+    let sample = page.value("document.getElementById('sample').textContent").unwrap();
+    assert!(sample.as_str().unwrap().ends_with("requests, one of 1."), "{sample}");
     page.wait_for("document.querySelectorAll('#latency svg').length >= 1").unwrap();
     let scores = "document.querySelector('#scores svg').getAttribute('aria-label')";
     assert!(page.value(scores).unwrap().as_str().unwrap().contains("≤15: 1"), "{scores}");
@@ -155,6 +184,8 @@ fn the_page_in_a_browser() {
         "941100",
         "SecRuleUpdateTargetById",
         "Tried: the request passes.",
+        "targets: [\"ARGS:q\"]",
+        "path: \"/search\"",
     ] {
         assert!(told.contains(words), "{words} is not in: {told}");
     }

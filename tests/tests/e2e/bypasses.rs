@@ -56,11 +56,15 @@ fn a_mode_override_that_envoy_ignores() {
         let own = Own::start(name, Processor::ExtProc, &[(SHIPPED, setting)]);
         check(&own.0, get, 200, (0, 0));
         check(&own.0, post, 503, (1, 1));
-        // Without responses ext-proc cannot tell it from a client that has gone: it counts what it knows.
+        // Without responses ext-proc cannot tell one from a client that has gone: it counts what it knows.
         let name = r#"glacis_uninspected_total{reason="body_not_sent"}"#;
         eventually("both bodies are counted", Duration::from_secs(5), || {
             own.0.ext_proc.as_ref().unwrap().metrics().unwrap()[name] == 2.0
         });
+        alarmed(&own.0, "mode_override_ignored", 0.0);
+        // Three in a row are no accident.
+        check(&own.0, post, 503, (1, 1));
+        alarmed(&own.0, "mode_override_ignored", 2.0);
     }
 }
 

@@ -9,7 +9,7 @@ use glacis_tests::decisions::{Bench, ratio};
 fn decisions_are_measured() {
     // The path of a socket may have 107 bytes: cargo's folder can be longer.
     let folder = std::env::temp_dir().join(format!("glacis-e2e-decisions-{}", std::process::id()));
-    let mut bench = Bench::start(&folder).unwrap();
+    let mut bench = Bench::start(&folder, "").unwrap();
     let seen = bench.headers_only(2, 2, Duration::from_millis(150)).unwrap();
     assert!(seen.iter().all(|seen| seen.count > 10), "{seen:?}");
     // Of a processor that nobody asks no CPU time is taken.

@@ -14,7 +14,9 @@
 mod admin;
 mod attacks;
 mod audit_file;
+mod body_modes;
 mod bypasses;
+mod canary;
 mod configs;
 mod decisions;
 mod failure;

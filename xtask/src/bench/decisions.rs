@@ -11,10 +11,10 @@ use crate::{fetch, suite};
 /// The tool that asks ext-proc without Envoy.
 const GHZ: &str = "github.com/bojand/ghz/cmd/ghz@v0.93.0";
 
-/// `bench decisions [--short] [--long]`: `--short` takes seconds and proves that it works; `--long` adds decisions
-/// per second by ghz, and memory under 400 connections.
+/// `bench decisions [--short] [--long] [--off]`: `--short` takes seconds and proves that it works; `--long` adds
+/// decisions per second by ghz, and memory under 400 connections; `--off` runs no rules.
 pub(super) fn command(arguments: &[String]) -> Outcome<()> {
-    let (flags, _) = crate::flags(arguments, &["--short", "--long"])?;
+    let (flags, _) = crate::flags(arguments, &["--short", "--long", "--off"])?;
     let fetched = fetch::ensure()?;
     let wanted = [
         ("glacis-ext-proc", "glacis-ext-proc"),
