@@ -16,6 +16,7 @@ use glacis_service::{
 };
 use serde::Deserialize;
 
+use crate::ratelimit::RatelimitConfig;
 pub use identity::{ApiKeys, ClientConfig, Countries, Day, Jwt, KeyConfig, KeyPlace, Networks};
 pub use policy::{Action, AmbiguousPaths, Matches, PolicyConfig, Require, Scopes, Token};
 pub use rate_limit::{
@@ -50,6 +51,7 @@ pub struct Config {
     pub max_checks: usize,
     pub max_message_bytes: usize,
     pub overload: Overload,
+    pub ratelimit: Option<RatelimitConfig>,
     pub drain_notice_seconds: u64,
     pub drain_seconds: u64,
 }
@@ -78,6 +80,7 @@ impl Default for Config {
             max_checks: 4_096,
             max_message_bytes: 16_777_216,
             overload: Overload::default(),
+            ratelimit: None,
             drain_notice_seconds: 2,
             drain_seconds: 20,
         }
@@ -120,6 +123,7 @@ impl Config {
             "max_message_bytes",
             "headers alone can be that large: write 1048576 or more",
         )?;
+        self.ratelimit.as_ref().map_or(Ok(()), RatelimitConfig::check)?;
         for (key, tls) in [("listen.tls", &self.listen.tls), ("admin.tls", &self.admin.tls)] {
             tls.as_ref().map_or(Ok(()), Tls::check).map_err(|message| (key, message))?;
         }
@@ -138,6 +142,9 @@ impl Config {
         self.api_keys.resolve(folder);
         self.lists.files.values_mut().for_each(|file| *file = folder.join(&*file));
         self.profiles.values_mut().for_each(|profile| profile.resolve(folder));
+        if let Some(ratelimit) = &mut self.ratelimit {
+            ratelimit.resolve(folder);
+        }
     }
 
     /// How often files are looked at for changes.
@@ -158,6 +165,7 @@ impl Config {
             max_checks,
             max_message_bytes,
             overload,
+            ratelimit,
             drain_notice_seconds,
             drain_seconds,
         );
@@ -207,6 +215,7 @@ mod tests {
             ("admin: {address: 0.0.0.0:9102}\n", "admin.address"),
             ("max_checks: 0\n", "max_checks"),
             ("max_message_bytes: 1\n", "max_message_bytes"),
+            ("ratelimit: {config: a, max_calls: 0}\n", "ratelimit.max_calls"),
             ("listen: {tls: {certificate: a, key: b, client_names: [c]}}\n", "listen.tls"),
         ] {
             let found = parse::<Config>(text).unwrap().check();

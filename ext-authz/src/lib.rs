@@ -20,6 +20,7 @@ mod metrics;
 mod policy;
 mod profile;
 mod rate_limit;
+pub mod ratelimit;
 pub mod reload;
 mod service;
 mod subject;

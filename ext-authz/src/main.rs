@@ -2,7 +2,11 @@
 
 use std::{io::Write as _, path::Path, process::ExitCode, sync::Arc};
 
-use glacis_ext_authz::{Authorizer, Metrics, hash_key, new_key, reload::Reading};
+use glacis_ext_authz::{
+    Authorizer, Metrics, hash_key, new_key,
+    ratelimit::{self, Limits},
+    reload::Reading,
+};
 use glacis_service::{
     Readiness, Server,
     admin::AdminPort,
@@ -53,19 +57,28 @@ fn pepper_of<'a>(arguments: &[&'a str]) -> Option<Option<&'a Path>> {
 }
 
 fn check(file: &Path) -> Result<(), Failure> {
-    drop(Reading::first(file)?);
+    let Reading { config, .. } = Reading::first(file)?;
+    for warning in ratelimit::read(config.ratelimit.as_ref())?.iter().flat_map(Limits::warnings) {
+        writeln!(std::io::stdout(), "warning: {warning}")?;
+    }
     writeln!(std::io::stdout(), "{}: good", file.display())?;
     Ok(())
 }
 
 fn run(file: &Path) -> Result<(), Failure> {
     let reading = Reading::first(file)?;
+    let limits = ratelimit::read(reading.config.ratelimit.as_ref())?;
     let log_level = telemetry::init(reading.config.log_level.into());
     let runtime = runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(file, reading, log_level))
+    runtime.block_on(serve(file, reading, limits, log_level))
 }
 
-async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(), Failure> {
+async fn serve(
+    file: &Path,
+    reading: Reading,
+    limits: Option<Limits>,
+    log_level: LogLevel,
+) -> Result<(), Failure> {
     let Reading { config, policy, record } = reading;
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = Metrics::register(&mut registry);
@@ -88,6 +101,10 @@ async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(),
     let readiness = Readiness::new();
     authorizer.look_after(&config, &readiness);
     let (interval, drain) = (config.reload_interval(), config.drain());
+    let mut routes = authorizer.clone().routes();
+    if let Some(limits) = limits {
+        routes = ratelimit::add(routes, limits, authorizer.store(), &mut registry, interval)?;
+    }
     reload::watch(authorizer.reloader(file, config, record), interval)?;
     let end = async {
         ended_by_signal().await;
@@ -95,7 +112,6 @@ async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(),
     };
     let handler = Arc::new(authorizer.admin(&readiness));
     let port = AdminPort { registry: Arc::new(registry), log_level, handler };
-    let routes = authorizer.routes();
     server.serve(routes, Authorizer::NAME, port, &readiness, drain, end).await?;
     tracing::info!("ended");
     Ok(())

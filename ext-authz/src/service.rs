@@ -158,6 +158,12 @@ impl Authorizer {
         Admin::new(Arc::clone(&self.shared), readiness.clone())
     }
 
+    /// Where counters are kept, for other protocols that count.
+    #[must_use]
+    pub fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.shared.store)
+    }
+
     /// The services of gRPC, to be served.
     #[must_use]
     pub fn routes(self) -> Routes {

@@ -116,11 +116,18 @@ impl Window {
         if period_ms == 0 {
             return Err(WindowError::PeriodZero);
         }
-        if (amount as u64).saturating_mul(period_ms) > AMOUNT_MS_MAX {
-            let amount_max = (AMOUNT_MS_MAX / period_ms) as u32;
-            return Err(WindowError::TooLarge { amount_max });
-        }
         Ok(Self { amount, period_ms })
+    }
+
+    /// For a window whose arithmetic multiplies the two.
+    const fn new_multiplied(amount: u32, period_ms: u64) -> Result<Self, WindowError> {
+        match Self::new(amount, period_ms) {
+            Ok(_) if (amount as u64).saturating_mul(period_ms) > AMOUNT_MS_MAX => {
+                let amount_max = (AMOUNT_MS_MAX / period_ms) as u32;
+                Err(WindowError::TooLarge { amount_max })
+            }
+            result => result,
+        }
     }
 
     fn settle(&self, state: WindowState, now_ms: u64) -> Settled {
@@ -169,7 +176,7 @@ impl FixedWindow {
     ///
     /// # Errors
     ///
-    /// If one of the two is zero, or if their product is above 2^50.
+    /// If one of the two is zero.
     pub const fn new(amount: u32, period_ms: u64) -> Result<Self, WindowError> {
         match Window::new(amount, period_ms) {
             Ok(window) => Ok(Self(window)),
@@ -218,7 +225,7 @@ impl SlidingWindow {
     ///
     /// If one of the two is zero, or if their product is above 2^50.
     pub const fn new(amount: u32, period_ms: u64) -> Result<Self, WindowError> {
-        match Window::new(amount, period_ms) {
+        match Window::new_multiplied(amount, period_ms) {
             Ok(window) => Ok(Self(window)),
             Err(error) => Err(error),
         }
@@ -303,12 +310,15 @@ mod tests {
             ((1, 0), Err(WindowError::PeriodZero)),
             ((u32::MAX, 60_000), Ok(())),
             ((1, 1 << 50), Ok(())),
-            ((2, 1 << 50), Err(WindowError::TooLarge { amount_max: 1 })),
         ];
         for ((amount, period_ms), expected) in rows {
             assert_eq!(FixedWindow::new(amount, period_ms).map(|_| ()), expected);
             assert_eq!(SlidingWindow::new(amount, period_ms).map(|_| ()), expected);
         }
+        // Only a sliding window multiplies the two.
+        let too_large = Err(WindowError::TooLarge { amount_max: 1 });
+        assert_eq!(SlidingWindow::new(2, 1 << 50).map(|_| ()), too_large);
+        assert_eq!(FixedWindow::new(u32::MAX, 1 << 50).map(|_| ()), Ok(()));
     }
 
     /// Each row: milliseconds, cost, allowed, remaining, milliseconds to wait, to be whole again.

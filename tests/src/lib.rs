@@ -19,6 +19,7 @@ pub mod list_server;
 pub mod log;
 pub mod ports;
 pub mod process;
+pub mod rate_limit;
 pub mod reload;
 pub mod scripted;
 pub mod settings;

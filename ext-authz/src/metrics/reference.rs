@@ -7,7 +7,7 @@ use glacis_service::{
 };
 
 use super::{CLIENTS, ErrorKind, LIMIT_RESULTS, RESULTS, VERDICTS, table};
-use crate::{alarm::Alarm, answer::Reason};
+use crate::{alarm::Alarm, answer::Reason, ratelimit::metrics as ratelimit};
 use glacis_inspector::Uninspected;
 
 const HEAD: &str = "\
@@ -25,7 +25,7 @@ Counters whose labels are known beforehand are there from the start, at 0.
 const LABELS: &str = "
 ## Labels
 
-No label has a value that a client chooses.
+No label has a value that a client chooses, but `descriptor` where the configuration of a limit asks for it (`detailed_metric`, `value_to_metric`); there are at most `metric_paths_max` of them.
 
 | label | values |
 |---|---|
@@ -43,6 +43,7 @@ pub fn metrics_reference() -> String {
         HEAD,
         TABLE_HEAD,
         &rows(&table::FAMILIES),
+        &rows(ratelimit::FAMILIES),
         LABELS,
         &labels(),
         PROCESS,
@@ -55,7 +56,16 @@ pub fn metrics_reference() -> String {
 /// The rows of the table of labels.
 fn labels() -> String {
     let rows = [
-        ("verdict", listed(&VERDICTS)),
+        (
+            "verdict",
+            format!(
+                "of Checks: {}; of rate limits: {}",
+                listed(&VERDICTS),
+                listed(&ratelimit::Verdict::ALL.map(ratelimit::Verdict::name))
+            ),
+        ),
+        ("domain", "those of the files of rate limits".to_owned()),
+        ("descriptor", "keys and values as in the files of rate limits, or other".to_owned()),
         (
             "reason",
             format!(
@@ -71,19 +81,21 @@ fn labels() -> String {
         (
             "kind",
             format!(
-                "of errors: {}; of alarms: {}",
+                "of errors: {}; of alarms: {}; of rate limits: {}",
                 listed(&ErrorKind::ALL.map(ErrorKind::name)),
-                listed(&Alarm::ALL.map(Alarm::name))
+                listed(&Alarm::ALL.map(Alarm::name)),
+                listed(&ratelimit::ErrorKind::ALL.map(ratelimit::ErrorKind::name))
             ),
         ),
         ("listener", listed(&TlsMetrics::LISTENERS)),
         (
             "result",
             format!(
-                "of limits: {}; of reloads: {}; of TLS handshakes: {}",
+                "of limits: {}; of reloads: {}; of TLS handshakes: {}; of hits: {}",
                 listed(&LIMIT_RESULTS),
                 listed(&RESULTS),
-                listed(&TlsMetrics::RESULTS)
+                listed(&TlsMetrics::RESULTS),
+                listed(&ratelimit::HitResult::ALL.map(ratelimit::HitResult::name))
             ),
         ),
         ("version", "one".to_owned()),

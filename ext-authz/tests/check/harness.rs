@@ -17,10 +17,14 @@ use envoy_types::pb::{
         config::core::v3::{
             Address, HeaderMap, HeaderValue, Metadata, SocketAddress, address, socket_address,
         },
+        extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor::Entry},
         service::auth::v3::{
             AttributeContext, CheckRequest, CheckResponse,
             attribute_context::{HttpRequest, Peer, Request},
             authorization_client::AuthorizationClient,
+        },
+        service::ratelimit::v3::{
+            RateLimitRequest, RateLimitResponse, rate_limit_service_client::RateLimitServiceClient,
         },
     },
     google::protobuf::{ListValue, Struct, Value as WireValue, value::Kind},
@@ -50,7 +54,9 @@ impl Service {
     pub(crate) fn start(config: &str, files: &[(&str, &str)]) -> Self {
         let folder = folder();
         for (name, text) in files {
-            fs::write(folder.join(name), text).unwrap();
+            let file = folder.join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
         }
         let path = folder.join(CONFIG);
         fs::write(&path, format!("{LISTEN}{config}")).unwrap();
@@ -95,6 +101,17 @@ impl Service {
     pub(crate) async fn check(&self, asked: &Asked) -> Result<CheckResponse, Status> {
         let mut client = AuthorizationClient::new(self.channel().await);
         client.check(asked.message()).await.map(tonic::Response::into_inner)
+    }
+
+    /// The answer to a request of the rate limit protocol with one descriptor of one entry.
+    pub(crate) async fn limit(&self, domain: &str, key: &str, value: &str) -> RateLimitResponse {
+        let entry = Entry { key: key.to_owned(), value: value.to_owned() };
+        let descriptors =
+            vec![RateLimitDescriptor { entries: vec![entry], ..RateLimitDescriptor::default() }];
+        let domain = domain.to_owned();
+        let request = RateLimitRequest { domain, descriptors, hits_addend: 0 };
+        let mut client = RateLimitServiceClient::new(self.channel().await);
+        client.should_rate_limit(request).await.unwrap().into_inner()
     }
 
     /// What the gRPC health service says: 1 for serving, 2 for not.

@@ -12,3 +12,4 @@ mod harness;
 mod life;
 mod metrics;
 mod policies;
+mod ratelimit;

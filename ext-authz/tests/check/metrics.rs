@@ -18,8 +18,14 @@ fn the_reference_is_what_the_table_says() {
 
 #[tokio::test]
 async fn a_scrape_has_what_is_documented() {
-    let service = Service::start("otherwise: allow\n", &[]);
+    let limits =
+        "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]\n";
+    let service = Service::start(
+        "otherwise: allow\nratelimit: {config: limits}\n",
+        &[("limits/d.yaml", limits)],
+    );
     service.check(&Asked::get("/")).await.unwrap();
+    service.limit("d", "k", "v").await;
     let documented = documented(&metrics_reference());
     assert_eq!(scraped(&service.get("/metrics").1), documented);
 }

@@ -30,6 +30,7 @@ mod out_of_band;
 mod pass_through;
 mod privileges;
 mod profiles;
+mod ratelimit;
 mod reload;
 mod rulesets;
 mod support;

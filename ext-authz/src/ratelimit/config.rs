@@ -1,0 +1,104 @@
+//! The part `ratelimit` of the configuration of the service.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// How Envoy's rate limit protocol is answered. Each field is described in `glacis-ext-authz.yaml`.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct RatelimitConfig {
+    pub config: PathBuf,
+    #[serde(default)]
+    pub merge_domains: bool,
+    #[serde(default)]
+    pub shadow_mode: bool,
+    #[serde(default)]
+    pub quota_mode: bool,
+    #[serde(default)]
+    pub response_headers: Option<ResponseHeaders>,
+    #[serde(default)]
+    pub dynamic_metadata: bool,
+    #[serde(default = "near_limit_percent")]
+    pub near_limit_percent: u8,
+    #[serde(default = "metric_paths_max")]
+    pub metric_paths_max: usize,
+    #[serde(default)]
+    pub on_store_failure: StoreFailure,
+    #[serde(default = "max_calls")]
+    pub max_calls: usize,
+}
+
+/// What is answered while the store is away.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum StoreFailure {
+    #[default]
+    Error,
+    Allow,
+    Deny,
+    Local,
+}
+
+/// The names of the header fields that tell clients how they stand.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct ResponseHeaders {
+    pub limit: String,
+    pub remaining: String,
+    pub reset: String,
+}
+
+impl Default for ResponseHeaders {
+    fn default() -> Self {
+        Self {
+            limit: "RateLimit-Limit".to_owned(),
+            remaining: "RateLimit-Remaining".to_owned(),
+            reset: "RateLimit-Reset".to_owned(),
+        }
+    }
+}
+
+const fn near_limit_percent() -> u8 {
+    80
+}
+
+const fn metric_paths_max() -> usize {
+    1_000
+}
+
+const fn max_calls() -> usize {
+    4_096
+}
+
+impl RatelimitConfig {
+    /// What makes no sense, as key and message.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        if self.near_limit_percent > 100 {
+            return Err(("ratelimit.near_limit_percent", "write a number from 0 to 100"));
+        }
+        if self.max_calls == 0 {
+            return Err(("ratelimit.max_calls", "nothing could be answered: write 1 or more"));
+        }
+        if let Some(ResponseHeaders { limit, remaining, reset }) = &self.response_headers {
+            let is_name = |name: &String| http::HeaderName::try_from(name.as_str()).is_ok();
+            if ![limit, remaining, reset].into_iter().all(is_name) {
+                let message = "not all of them are names of header fields: write such as \
+                               RateLimit-Limit";
+                return Err(("ratelimit.response_headers", message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the folder relative to `folder`.
+    pub fn resolve(&mut self, folder: &Path) {
+        self.config = folder.join(&self.config);
+    }
+}

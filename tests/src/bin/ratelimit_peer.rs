@@ -1,0 +1,257 @@
+//! Compares ext-authz with envoyproxy/ratelimit: the same files, the same requests, the same answers.
+//!
+//! `ratelimit-peer PROGRAM [REQUESTS]`, where PROGRAM is a built `src/service_cmd` of envoyproxy/ratelimit;
+//! `redis-server` has to be on the path. Ends with an error if an answer differs.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command talks on its streams")]
+
+use std::env;
+use std::fs;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
+use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use envoy_types::pb::google::protobuf::UInt64Value;
+use glacis_tests::failure::{Failure, Outcome, io};
+use glacis_tests::log::Folder;
+use glacis_tests::process::Process;
+use glacis_tests::rate_limit::{Client, ExtAuthz, descriptor};
+use glacis_tests::{ports, settings};
+
+const START: Duration = Duration::from_secs(20);
+const FILES: [&str; 2] = ["shop.yaml", "numbers.yaml"];
+
+/// What is set in both services: for theirs in the environment, for ours in the configuration.
+const SETTINGS: [(&str, &[(&str, &str)], &str); 4] = [
+    ("plain", &[], ""),
+    ("headers", &[("LIMIT_RESPONSE_HEADERS_ENABLED", "true")], "  response_headers: {}\n"),
+    (
+        "quotas",
+        &[("QUOTA_MODE", "true"), ("LIMIT_RESPONSE_HEADERS_ENABLED", "true")],
+        "  quota_mode: true\n  response_headers: {}\n",
+    ),
+    ("shadow", &[("SHADOW_MODE", "true")], "  shadow_mode: true\n"),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let compared = match arguments.as_slice() {
+        [program] => compare(Path::new(program), 400),
+        [program, requests] => match requests.parse() {
+            Ok(requests) => compare(Path::new(program), requests),
+            Err(_) => return usage(),
+        },
+        _ => return usage(),
+    };
+    match compared {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(differences) => {
+            eprintln!("{differences} answers differ");
+            ExitCode::FAILURE
+        }
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: ratelimit-peer PROGRAM [REQUESTS]");
+    ExitCode::from(2)
+}
+
+/// Compares `requests` answers under each of the settings; says how many differ.
+fn compare(program: &Path, requests: u32) -> Outcome<u32> {
+    let mut differences = 0;
+    for (name, environment, keys) in SETTINGS {
+        let pair = Pair::start(program, name, environment, keys)?;
+        let differing = pair.compare(name, requests)?;
+        println!("{name}: {requests} requests, {differing} answers differ");
+        differences += differing;
+    }
+    Ok(differences)
+}
+
+/// Both services.
+struct Pair {
+    theirs: Client,
+    ours: Client,
+    _processes: (Process, Process, ExtAuthz),
+}
+
+impl Pair {
+    fn start(program: &Path, name: &str, set: &[(&str, &str)], keys: &str) -> Outcome<Self> {
+        let folder = Folder::new(&env::temp_dir().join(format!("glacis-ratelimit-peer-{name}")))?;
+        let [redis_port, grpc, http, debug, ours, admin] = ports::free()?;
+        let limits = folder.file("runtime/ratelimit/config");
+        fs::create_dir_all(&limits).map_err(io("make", &limits))?;
+        for file in FILES {
+            let from = settings::root().join("tests/ratelimit").join(file);
+            fs::copy(&from, limits.join(file)).map_err(io("copy", &from))?;
+        }
+        let listens = |port: u16| move || TcpStream::connect(("127.0.0.1", port)).is_ok();
+        let mut redis = Command::new("redis-server");
+        redis.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port"]);
+        redis.arg(redis_port.to_string());
+        let mut redis = Process::start("redis-server", &mut redis, &folder.file("redis.log"))?;
+        redis.wait_until(START, listens(redis_port))?;
+        let mut theirs = Command::new(program);
+        theirs
+            .env("RUNTIME_ROOT", folder.file("runtime"))
+            .envs([
+                ("RUNTIME_SUBDIRECTORY", "ratelimit"),
+                ("RUNTIME_APPDIRECTORY", "config"),
+                ("RUNTIME_WATCH_ROOT", "false"),
+                ("USE_STATSD", "false"),
+                ("DISABLE_STATS", "true"),
+                ("LOG_LEVEL", "warn"),
+                ("REDIS_SOCKET_TYPE", "tcp"),
+                ("GRPC_HOST", "127.0.0.1"),
+                ("HOST", "127.0.0.1"),
+                ("DEBUG_HOST", "127.0.0.1"),
+            ])
+            .env("REDIS_URL", format!("127.0.0.1:{redis_port}"))
+            .env("GRPC_PORT", grpc.to_string())
+            .env("PORT", http.to_string())
+            .env("DEBUG_PORT", debug.to_string())
+            .envs(set.iter().copied());
+        let mut theirs = Process::start("ratelimit", &mut theirs, &folder.file("ratelimit.log"))?;
+        theirs.wait_until(START, listens(grpc))?;
+        let config = format!(
+            "listen: {{tcp: 127.0.0.1:{ours}}}\nadmin: {{address: 127.0.0.1:{admin}}}\nratelimit:\n  \
+             config: runtime/ratelimit/config\n{keys}"
+        );
+        let config = folder.write("ext-authz.yaml", &config)?;
+        let ext_authz = ExtAuthz::start(&config, admin, &folder)?;
+        Ok(Self {
+            theirs: Client::connect(grpc)?,
+            ours: Client::connect(ours)?,
+            _processes: (redis, theirs, ext_authz),
+        })
+    }
+
+    fn compare(mut self, name: &str, requests: u32) -> Outcome<u32> {
+        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        let mut differing = 0;
+        for number in 0..requests {
+            let request = request(&mut random);
+            let theirs = told(self.theirs.ask(request.clone()));
+            let ours = told(self.ours.ask(request.clone()));
+            if theirs != ours {
+                differing += 1;
+                println!("{name} {number}: {request:?}\n  theirs: {theirs}\n  ours:   {ours}");
+            }
+            if differing > 20 {
+                return Err(Failure::new("too many answers differ to go on"));
+            }
+        }
+        Ok(differing)
+    }
+}
+
+/// What is compared of an answer: all of it, but for the second in which it was given.
+fn told(answer: Result<RateLimitResponse, tonic::Status>) -> String {
+    let mut answer = match answer {
+        Ok(answer) => answer,
+        // The code of an error of theirs is always UNKNOWN.
+        Err(status) => return format!("error: {}", status.message()),
+    };
+    for status in &mut answer.statuses {
+        if let Some(reset) = &mut status.duration_until_reset {
+            reset.seconds /= 100;
+        }
+    }
+    for header in &mut answer.response_headers_to_add {
+        if header.key.ends_with("Reset") {
+            header.value.truncate(header.value.len().saturating_sub(2));
+        }
+    }
+    format!("{answer:?}")
+}
+
+/// The same requests every time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % u64::try_from(bound).unwrap_or(1)).unwrap_or(0)
+    }
+
+    fn of<T: Copy>(&mut self, choices: &[T], default: T) -> T {
+        let index = self.below(choices.len());
+        choices.get(index).copied().unwrap_or(default)
+    }
+}
+
+const USERS: &[&str] = &["ann", "root", "out", "free", "bob", "ben", "carl", "dora", ""];
+const PATHS: &[&str] = &[
+    "/api/1/orders",
+    "/api//orders",
+    "/orders",
+    "/x",
+    "/xy",
+    "/files/a",
+    "/files/b",
+    "/files/",
+    "/files",
+    "/",
+];
+const TENANTS: &[&str] = &["42", "042", "yes", "true", "1.50", "1.5", "", "~"];
+
+fn request(random: &mut Random) -> RateLimitRequest {
+    let is_shop = random.below(4) > 0;
+    let domain = match (is_shop, random.below(40)) {
+        (_, 0) => "nowhere",
+        (_, 1) => "",
+        (true, _) => "shop",
+        (false, _) => "numbers",
+    };
+    let count = random.below(5);
+    let descriptors = (0..count).map(|_| one(random, is_shop)).collect();
+    let hits_addend = u32::try_from(random.of(&[0, 0, 0, 0, 1, 2, 5], 0)).unwrap_or(0);
+    RateLimitRequest { domain: domain.to_owned(), descriptors, hits_addend }
+}
+
+fn one(random: &mut Random, is_shop: bool) -> RateLimitDescriptor {
+    let user = random.of(USERS, "");
+    let path = random.of(PATHS, "");
+    let tenant = random.of(TENANTS, "");
+    let mut descriptor = match (is_shop, random.below(8)) {
+        (true, 0 | 1) => descriptor(&[("user", user)]),
+        (true, 2) => descriptor(&[("user", user), ("path", path)]),
+        (true, 3 | 4) => descriptor(&[("path", path)]),
+        (true, 5) => descriptor(&[("plan", random.of(&["large", "small"], ""))]),
+        (true, 6) => descriptor(&[("quota", user)]),
+        (true, _) => descriptor(&[("unknown", user), ("path", path)]),
+        (false, 0..=4) => descriptor(&[("tenant", tenant)]),
+        (false, 5 | 6) => descriptor(&[("7", tenant), ("8", "a"), ("9", user)]),
+        (false, _) => descriptor(&[]),
+    };
+    if random.below(12) == 0 {
+        descriptor = brought_along(random);
+    }
+    if random.below(8) == 0 {
+        let value = random.of(&[0, 0, 1, 3, 4_000_000_000], 0);
+        descriptor.hits_addend = Some(UInt64Value { value });
+    }
+    descriptor
+}
+
+/// A descriptor that brings its limit along, always the same one: of several limits for one descriptor theirs
+/// make one counter, ours cuts it short at the smallest.
+fn brought_along(random: &mut Random) -> RateLimitDescriptor {
+    let index = random.below(USERS.len());
+    let user = USERS.get(index).copied().unwrap_or("");
+    // Hours to years: windows that do not end while this runs.
+    let unit = [3, 4, 5, 6, 7].get(index % 5).copied().unwrap_or(3);
+    let requests_per_unit = u32::try_from(index % 4).unwrap_or(0);
+    let limit = Some(RateLimitOverride { requests_per_unit, unit });
+    RateLimitDescriptor { limit, ..descriptor(&[("brought", user), ("along", "x")]) }
+}
