@@ -23,6 +23,7 @@ pub mod cidr;
 pub mod gcra;
 pub mod geo;
 pub mod keyed_hash;
+pub mod lease;
 pub mod meter;
 pub mod network_list;
 pub mod network_map;

@@ -1,0 +1,581 @@
+//! The lender: who holds how much of which key, and how much more it may have.
+//!
+//! Tokens are taken from the limit itself before they are lent, so a lender cannot lend what is
+//! not there. What it adds is the bound on what is lent at a time, and fairness.
+//!
+//! # Fairness
+//!
+//! No borrower of a key gets more than the *level* of the key: the height up to which all wishes
+//! can be met from what may be outstanding (max-min fairness: who wants less than an equal share
+//! gets all of it, and the rest is shared among the others). It is worked out anew four times in a
+//! lifetime. Where the limit itself runs dry, nobody gets more than the level in each lifetime,
+//! however often it asks.
+//!
+//! # Memory
+//!
+//! An entry leaves only when it has expired, so nothing that is asked can push out another's
+//! lease. There are limits on keys, on leases, and on the leases of one borrower; what finds no
+//! room is refused for a lifetime, and counted.
+
+use super::{Answer, Ask, Key, Terms};
+use std::collections::BTreeMap;
+
+/// How many parts of a lifetime a level is good for.
+const LEVELS_IN_A_LIFETIME: u64 = 4;
+
+/// How much a lender keeps in mind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Keys of which something is lent, or owed.
+    pub keys_max: usize,
+    /// Leases, of all keys together.
+    pub leases_max: usize,
+    /// Leases of one borrower.
+    pub leases_per_borrower_max: usize,
+}
+
+impl Default for Room {
+    /// For each limit: 65 536 keys and 1 048 576 leases (some 60 MB when full), 16 384 of them of
+    /// one borrower.
+    fn default() -> Self {
+        Self { keys_max: 65_536, leases_max: 1 << 20, leases_per_borrower_max: 16_384 }
+    }
+}
+
+/// The lender of one limit.
+#[derive(Debug)]
+pub struct Lender {
+    terms: Terms,
+    room: Room,
+    accounts: BTreeMap<Key, Account>,
+    /// How many leases each borrower has, and how many there are.
+    borrowers: BTreeMap<u64, usize>,
+    leases: usize,
+    swept_ns: u64,
+    full: u64,
+}
+
+/// What is known of one key.
+#[derive(Debug, Default)]
+struct Account {
+    leases: BTreeMap<u64, Lease>,
+    /// The sum of what the leases hold.
+    held: u64,
+    /// Spent without a lease, and not collected from the limit yet.
+    owed: u32,
+    level: u32,
+    levelled_ns: u64,
+    touched_ns: u64,
+    /// Until then the limit is taken to be dry.
+    dry_until_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    held: u32,
+    want: u32,
+    expires_ns: u64,
+    /// What it has been granted, less a level for each lifetime that has gone by until `since_ns`.
+    granted: u32,
+    since_ns: u64,
+}
+
+/// What to take from the limit for an [`Ask`]. It is reserved until [`Lender::settle`] is told how
+/// much of it there was.
+#[derive(Debug)]
+#[must_use = "what is offered stays reserved until it is settled"]
+pub struct Offer {
+    key: Key,
+    borrower: u64,
+    owed: u32,
+    tokens: u32,
+    is_full: bool,
+}
+
+impl Offer {
+    /// How many tokens to take from the limit, or as many of them as there are.
+    #[must_use]
+    pub const fn take(&self) -> u32 {
+        self.owed.saturating_add(self.tokens)
+    }
+
+    /// Whether there was no room for the lease.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.is_full
+    }
+}
+
+impl Lender {
+    /// A lender that has not lent anything yet.
+    #[must_use]
+    pub const fn new(terms: Terms, room: Room) -> Self {
+        Self {
+            terms,
+            room,
+            accounts: BTreeMap::new(),
+            borrowers: BTreeMap::new(),
+            leases: 0,
+            swept_ns: 0,
+            full: 0,
+        }
+    }
+
+    /// How many leases there are, expired ones that nobody has looked at since among them.
+    #[must_use]
+    pub const fn leases(&self) -> usize {
+        self.leases
+    }
+
+    /// How many questions found no room.
+    #[must_use]
+    pub const fn full(&self) -> u64 {
+        self.full
+    }
+
+    /// What all leases of a key hold, at most.
+    #[must_use]
+    pub fn outstanding(&self, key: &Key) -> u64 {
+        self.accounts.get(key).map_or(0, |account| account.held)
+    }
+
+    /// What to take from the limit for a borrower, apart from what it returns.
+    pub fn offer(&mut self, key: Key, borrower: u64, ask: &Ask, now_ns: u64) -> Offer {
+        if !self.has_room(&key, borrower, now_ns) {
+            self.full += 1;
+            return Offer { key, borrower, owed: 0, tokens: 0, is_full: true };
+        }
+        let terms = self.terms;
+        let account = self.accounts.entry(key).or_default();
+        let gone = account.level_at(&terms, now_ns);
+        account.touched_ns = now_ns;
+        account.owed = account.owed.saturating_add(ask.spent).min(terms.tokens);
+        let owed = std::mem::take(&mut account.owed);
+        let (tokens, change) = account.reserve(borrower, ask, &terms, now_ns);
+        for borrower in gone {
+            self.left(borrower);
+        }
+        match change {
+            Change::None => {}
+            Change::Opened => {
+                self.leases += 1;
+                *self.borrowers.entry(borrower).or_default() += 1;
+            }
+            Change::Closed => self.left(borrower),
+        }
+        Offer { key, borrower, owed, tokens, is_full: false }
+    }
+
+    /// What to say to the borrower, of the `taken` tokens that the limit had.
+    #[expect(clippy::needless_pass_by_value, reason = "an offer is settled once")]
+    pub fn settle(&mut self, offer: Offer, taken: u32, now_ns: u64) -> Answer {
+        let lifetime_ns = self.terms.lifetime_ns();
+        let granted = taken.saturating_sub(offer.owed).min(offer.tokens);
+        if let Some(account) = self.accounts.get_mut(&offer.key) {
+            account.settle(&offer, taken, granted, now_ns, lifetime_ns);
+        }
+        // Those that were refused together shall not all come back together.
+        let spread_ns = (offer.borrower ^ now_ns) % (lifetime_ns / 8).max(1);
+        let retry_after_ns = match (granted, offer.is_full) {
+            (_, true) => lifetime_ns,
+            (0, false) => lifetime_ns / LEVELS_IN_A_LIFETIME + spread_ns,
+            _ => 0,
+        };
+        Answer { granted, lifetime_ns, retry_after_ns }
+    }
+
+    /// Nobody knows what the limit has: nothing was taken, and nothing is reserved any more.
+    #[expect(clippy::needless_pass_by_value, reason = "an offer is settled once")]
+    pub fn give_up(&mut self, offer: Offer) {
+        if let Some(account) = self.accounts.get_mut(&offer.key) {
+            let dry_until_ns = account.dry_until_ns;
+            account.settle(&offer, 0, 0, 0, 0);
+            account.dry_until_ns = dry_until_ns;
+        }
+    }
+
+    fn has_room(&mut self, key: &Key, borrower: u64, now_ns: u64) -> bool {
+        let account = self.accounts.get(key);
+        if account.is_some_and(|account| account.leases.contains_key(&borrower)) {
+            return true;
+        }
+        let (is_new, room) = (account.is_none(), self.room);
+        let has_room = |lender: &Self| {
+            let own = lender.borrowers.get(&borrower).copied().unwrap_or(0);
+            !(is_new && lender.accounts.len() >= room.keys_max)
+                && lender.leases < room.leases_max
+                && own < room.leases_per_borrower_max
+        };
+        has_room(self) || self.swept(now_ns) && has_room(self)
+    }
+
+    /// Forgets all that has expired; not more often than four times in a lifetime, since it goes
+    /// through everything.
+    fn swept(&mut self, now_ns: u64) -> bool {
+        let pause_ns = self.terms.lifetime_ns() / LEVELS_IN_A_LIFETIME;
+        if now_ns >= self.swept_ns && now_ns - self.swept_ns < pause_ns {
+            return false;
+        }
+        self.swept_ns = now_ns;
+        let terms = self.terms;
+        let mut gone = Vec::new();
+        self.accounts.retain(|_, account| {
+            gone.extend(account.expire(&terms, now_ns));
+            !account.is_blank(&terms, now_ns)
+        });
+        for borrower in gone {
+            self.left(borrower);
+        }
+        true
+    }
+
+    fn left(&mut self, borrower: u64) {
+        self.leases = self.leases.saturating_sub(1);
+        if let Some(own) = self.borrowers.get_mut(&borrower) {
+            *own = own.saturating_sub(1);
+            if *own == 0 {
+                self.borrowers.remove(&borrower);
+            }
+        }
+    }
+}
+
+enum Change {
+    None,
+    Opened,
+    Closed,
+}
+
+impl Account {
+    /// Nothing is lent, and what is owed is a window old: the limit has gained as much since.
+    fn is_blank(&self, terms: &Terms, now_ns: u64) -> bool {
+        let age_ns = now_ns.saturating_sub(self.touched_ns);
+        self.leases.is_empty() && (self.owed == 0 || age_ns >= terms.window_ns)
+    }
+
+    /// Removes leases that have expired, and says whose they were. Their tokens have been taken
+    /// from the limit and are not given back.
+    fn expire(&mut self, terms: &Terms, now_ns: u64) -> Vec<u64> {
+        let mut gone = Vec::new();
+        self.leases.retain(|borrower, lease| {
+            // A clock that was set back makes nothing live longer.
+            let lives = lease.expires_ns > now_ns
+                && lease.expires_ns - now_ns <= terms.lifetime_ns.saturating_mul(2);
+            if !lives {
+                gone.push(*borrower);
+            }
+            lives
+        });
+        if !gone.is_empty() {
+            self.held = self.leases.values().map(|lease| u64::from(lease.held)).sum();
+        }
+        gone
+    }
+
+    /// Works out the level anew, if it is time for that; says whose leases have expired.
+    fn level_at(&mut self, terms: &Terms, now_ns: u64) -> Vec<u64> {
+        let good_ns = terms.lifetime_ns / LEVELS_IN_A_LIFETIME;
+        let is_good = now_ns >= self.levelled_ns && now_ns - self.levelled_ns < good_ns;
+        if is_good {
+            return Vec::new();
+        }
+        let gone = self.expire(terms, now_ns);
+        let mut wants: Vec<u32> = self.leases.values().map(|lease| lease.want).collect();
+        self.level = level(&mut wants, terms.outstanding_max);
+        self.levelled_ns = now_ns;
+        gone
+    }
+
+    /// Notes what a borrower holds and wants, and reserves what it may have on top.
+    fn reserve(&mut self, borrower: u64, ask: &Ask, terms: &Terms, now_ns: u64) -> (u32, Change) {
+        let before = self.leases.remove(&borrower);
+        let mut lease = before.unwrap_or(Lease {
+            held: 0,
+            want: 0,
+            expires_ns: 0,
+            granted: 0,
+            since_ns: now_ns,
+        });
+        self.held = self.held.saturating_sub(u64::from(lease.held));
+        if ask.want == 0 && ask.left == 0 {
+            return (0, if before.is_some() { Change::Closed } else { Change::None });
+        }
+        lease.forget_grants(self.level, terms.lifetime_ns, now_ns);
+        let left = ask.left.min(terms.outstanding_max);
+        let tokens = self.allowance(&lease, ask.want, left, terms, now_ns);
+        lease.held = left.saturating_add(tokens);
+        lease.want = ask.want;
+        lease.expires_ns = now_ns.saturating_add(terms.lifetime_ns);
+        self.held = self.held.saturating_add(u64::from(lease.held));
+        self.leases.insert(borrower, lease);
+        (tokens, if before.is_some() { Change::None } else { Change::Opened })
+    }
+
+    /// How many tokens a borrower may have on top of what is left to it; the others hold
+    /// `self.held`.
+    fn allowance(
+        &mut self,
+        lease: &Lease,
+        want: u32,
+        left: u32,
+        terms: &Terms,
+        now_ns: u64,
+    ) -> u32 {
+        let free = u64::from(terms.outstanding_max).saturating_sub(self.held);
+        let free = u32::try_from(free).unwrap_or(u32::MAX);
+        let tokens = want.min(self.level).min(free).saturating_sub(left);
+        let is_dry = self.dry_until_ns > now_ns && self.dry_until_ns - now_ns <= terms.lifetime_ns;
+        let share = self.level.saturating_sub(lease.granted);
+        if !is_dry || tokens <= share {
+            return tokens;
+        }
+        // As long as shares hold somebody back there is less than is wanted.
+        self.dry_until_ns = now_ns.saturating_add(terms.lifetime_ns);
+        share
+    }
+
+    fn settle(&mut self, offer: &Offer, taken: u32, granted: u32, now_ns: u64, lifetime_ns: u64) {
+        self.owed = self.owed.saturating_add(offer.owed.saturating_sub(taken));
+        let missing = offer.tokens - granted;
+        if missing > 0 {
+            self.dry_until_ns = now_ns.saturating_add(lifetime_ns);
+        }
+        if let Some(lease) = self.leases.get_mut(&offer.borrower) {
+            lease.granted = lease.granted.saturating_add(granted);
+            let unused = missing.min(lease.held);
+            lease.held -= unused;
+            self.held = self.held.saturating_sub(u64::from(unused));
+        }
+    }
+}
+
+impl Lease {
+    /// What was granted is forgotten evenly, a level in a lifetime.
+    fn forget_grants(&mut self, level: u32, lifetime_ns: u64, now_ns: u64) {
+        let elapsed_ns = now_ns.saturating_sub(self.since_ns).min(lifetime_ns);
+        let forgotten = u128::from(level) * u128::from(elapsed_ns) / u128::from(lifetime_ns);
+        let forgotten = u32::try_from(forgotten).unwrap_or(u32::MAX);
+        if forgotten >= self.granted || self.since_ns > now_ns {
+            (self.granted, self.since_ns) = (0, now_ns);
+        } else if forgotten > 0 {
+            self.granted -= forgotten;
+            // The time of a part of a token is not lost.
+            let used_ns = u128::from(forgotten) * u128::from(lifetime_ns) / u128::from(level);
+            let used_ns = u64::try_from(used_ns).unwrap_or(elapsed_ns);
+            self.since_ns = self.since_ns.saturating_add(used_ns);
+        }
+    }
+}
+
+/// The height up to which all wishes can be met from `supply`; at least one token, and no height
+/// at all if every wish can be met. Sorts the wishes.
+fn level(wants: &mut [u32], supply: u32) -> u32 {
+    wants.sort_unstable();
+    let mut left = u64::from(supply);
+    for (i, want) in wants.iter().enumerate() {
+        let share = left / (wants.len() - i) as u64;
+        if u64::from(*want) > share {
+            return u32::try_from(share).unwrap_or(u32::MAX).max(1);
+        }
+        left -= u64::from(*want);
+    }
+    u32::MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xorshift::Xorshift;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+    const T0: u64 = 1_700_000_000 * SECOND_NS;
+    const KEY: Key = [1; 16];
+
+    /// 1000 tokens in ten seconds: leases of a second, 100 tokens outstanding.
+    fn terms() -> Terms {
+        Terms::new(1_000, 10 * SECOND_NS, None).unwrap()
+    }
+
+    fn lender(room: Room) -> Lender {
+        Lender::new(terms(), room)
+    }
+
+    fn want(want: u32) -> Ask {
+        Ask { want, ..Ask::default() }
+    }
+
+    /// An ask of a limit that has all that is asked for.
+    fn granted(lender: &mut Lender, borrower: u64, ask: &Ask, at_ms: u64) -> u32 {
+        let now_ns = T0 + at_ms * 1_000_000;
+        let offer = lender.offer(KEY, borrower, ask, now_ns);
+        let taken = offer.take();
+        lender.settle(offer, taken, now_ns).granted
+    }
+
+    #[test]
+    fn levels() {
+        let rows: [(&[u32], u32, u32); 8] = [
+            (&[], 10, u32::MAX),
+            (&[10], 10, u32::MAX),
+            (&[11], 10, 10),
+            (&[1, 2, 3], 6, u32::MAX),
+            (&[1, 100, 100], 11, 5),
+            (&[100, 1, 4, 100], 25, 10),
+            (&[5; 20], 10, 1),
+            (&[u32::MAX, u32::MAX], u32::MAX, u32::MAX / 2),
+        ];
+        for (wants, supply, expected) in rows {
+            assert_eq!(level(&mut wants.to_vec(), supply), expected, "{wants:?} of {supply}");
+        }
+    }
+
+    #[test]
+    fn the_first_gets_what_it_wants_and_others_their_share_soon() {
+        let mut lender = lender(Room::default());
+        assert_eq!(granted(&mut lender, 1, &want(30), 0), 30);
+        assert_eq!(granted(&mut lender, 2, &want(500), 0), 70, "what may be outstanding");
+        assert_eq!(granted(&mut lender, 3, &want(500), 0), 0, "and no more");
+        // Its lease is shared out when it comes to renew it.
+        let spent = Ask { want: 500, left: 10, ..Ask::default() };
+        assert_eq!(granted(&mut lender, 2, &spent, 300), 25, "30 and twice 35");
+        assert_eq!(granted(&mut lender, 3, &want(500), 310), 35);
+        assert_eq!(lender.outstanding(&KEY), 100);
+    }
+
+    #[test]
+    fn what_expires_is_spent_and_makes_room() {
+        let mut lender = lender(Room::default());
+        assert_eq!(granted(&mut lender, 1, &want(100), 0), 100);
+        assert_eq!(granted(&mut lender, 2, &want(50), 999), 0);
+        assert_eq!(granted(&mut lender, 2, &want(50), 1_250), 50);
+        assert_eq!((lender.outstanding(&KEY), lender.leases()), (50, 1));
+        // One who says goodbye leaves at once.
+        assert_eq!(granted(&mut lender, 2, &want(0), 1_300), 0);
+        assert_eq!((lender.outstanding(&KEY), lender.leases()), (0, 0));
+        // The clock is set back by a day: nothing lives that long.
+        assert_eq!(granted(&mut lender, 3, &want(100), 0), 100);
+        let early_ns = T0 - 86_400 * SECOND_NS;
+        let offer = lender.offer(KEY, 4, &want(10), early_ns);
+        assert_eq!(offer.take(), 10);
+        let _ = lender.settle(offer, 10, early_ns);
+    }
+
+    #[test]
+    fn what_was_spent_without_a_lease_is_collected() {
+        let mut lender = lender(Room::default());
+        let ask = Ask { want: 10, spent: 7, ..Ask::default() };
+        let offer = lender.offer(KEY, 1, &ask, T0);
+        assert_eq!(offer.take(), 17);
+        // The limit has five: they pay for what was spent, and two stay owed.
+        let answer = lender.settle(offer, 5, T0);
+        assert_eq!(answer.granted, 0);
+        assert!(answer.retry_after_ns >= SECOND_NS / 4 && answer.retry_after_ns < SECOND_NS);
+        let offer = lender.offer(KEY, 2, &want(10), T0);
+        assert_eq!(offer.take(), 12, "by whoever comes next");
+        // While that is on its way it is not collected twice.
+        let other = lender.offer(KEY, 3, &want(10), T0);
+        assert_eq!(other.take(), 10);
+        let _ = lender.settle(other, 10, T0);
+        assert_eq!(lender.settle(offer, 12, T0).granted, 10);
+        // No borrower makes a key owe more than the limit has.
+        let offer = lender.offer(KEY, 2, &Ask { spent: u32::MAX, ..want(0) }, T0 + SECOND_NS / 2);
+        assert_eq!(offer.take(), 1_000);
+        let _ = lender.settle(offer, 0, T0);
+    }
+
+    /// A store that fails leaves nothing reserved.
+    #[test]
+    fn what_was_not_there_is_not_held() {
+        let mut lender = lender(Room::default());
+        for i in 0..50 {
+            let offer = lender.offer(KEY, i, &want(60), T0);
+            let _ = lender.settle(offer, 0, T0);
+        }
+        assert_eq!(lender.outstanding(&KEY), 0);
+        let offer = lender.offer(KEY, 99, &want(60), T0 + 2 * SECOND_NS);
+        assert_eq!(offer.take(), 60);
+        let _ = lender.settle(offer, 60, T0 + 2 * SECOND_NS);
+    }
+
+    /// Whoever asks ten times as often gets no more of a limit that is dry.
+    #[test]
+    fn asking_often_gains_nothing() {
+        let mut lender = lender(Room::default());
+        let mut got = [0u32; 4];
+        let mut available = 0;
+        for step in 0..4_000u64 {
+            // 100 tokens a second; a step is five milliseconds.
+            available += u32::from(step % 2 == 0);
+            let now_ns = T0 + step * 5_000_000;
+            let asks = |borrower: u64| borrower == 0 || step % 10 == borrower;
+            for borrower in (0..4u64).filter(|borrower| asks(*borrower)) {
+                let offer = lender.offer(KEY, borrower, &want(1_000), now_ns);
+                let taken = offer.take().min(available);
+                available -= taken;
+                got[borrower as usize] += lender.settle(offer, taken, now_ns).granted;
+            }
+        }
+        let (least, most) = (got.iter().min().unwrap(), got.iter().max().unwrap());
+        assert!(*least * 10 >= *most * 8 && got.iter().sum::<u32>() > 1_500, "{got:?}");
+    }
+
+    /// A borrower under a flood of keys fills its own part, and pushes out nobody.
+    #[test]
+    fn room_for_so_many() {
+        let room = Room { keys_max: 40, leases_max: 60, leases_per_borrower_max: 25 };
+        let mut lender = lender(room);
+        let key = |i: u64| {
+            let mut key = [0; 16];
+            key[..8].copy_from_slice(&i.to_le_bytes());
+            key
+        };
+        let mut ask = |borrower, i, now_ns| {
+            let offer = lender.offer(key(i), borrower, &want(1), now_ns);
+            let taken = offer.take();
+            let answer = lender.settle(offer, taken, now_ns);
+            (answer.granted, lender.leases(), lender.accounts.len())
+        };
+        assert_eq!((0..200).filter(|i| ask(1, *i, T0).0 == 1).count(), 25);
+        assert_eq!((100..200).filter(|i| ask(2, *i, T0).0 == 1).count(), 15, "keys");
+        assert_eq!((0..200).filter(|i| ask(3, *i, T0).0 == 1).count(), 20, "leases");
+        assert_eq!(ask(4, 0, T0).1, 60);
+        // Those who have a lease are served all the same.
+        assert_eq!(ask(2, 100, T0).0, 1);
+        // When all has expired there is room again.
+        let (granted, leases, keys) = ask(4, 500, T0 + 2 * SECOND_NS);
+        assert_eq!((granted, leases, keys), (1, 1, 1));
+        assert!(lender.full() > 0);
+    }
+
+    /// Whatever is asked, in whatever order, no more is outstanding than the terms say.
+    #[test]
+    fn the_bound_holds_whatever_is_asked() {
+        for seed in 1..=30 {
+            let mut random = Xorshift::new(seed);
+            let mut lender = lender(Room { leases_per_borrower_max: 3, ..Room::default() });
+            let mut held: BTreeMap<u64, (u32, u64)> = BTreeMap::new();
+            let mut now_ns = T0;
+            for step in 0..3_000 {
+                now_ns += random.below(SECOND_NS / 20);
+                let borrower = random.below(9);
+                let (mut left, expires_ns) = held.get(&borrower).copied().unwrap_or_default();
+                if expires_ns <= now_ns {
+                    left = 0;
+                }
+                let left = left - u32::try_from(random.below(u64::from(left) + 1)).unwrap();
+                let want = u32::try_from(random.below(150)).unwrap();
+                let ask = Ask { want, left, returned: 0, spent: 0 };
+                let offer = lender.offer(KEY, borrower, &ask, now_ns);
+                let taken = match random.below(3) {
+                    0 => u32::try_from(random.below(u64::from(offer.take()) + 1)).unwrap(),
+                    _ => offer.take(),
+                };
+                let answer = lender.settle(offer, taken, now_ns);
+                held.insert(borrower, (left + answer.granted, now_ns + answer.lifetime_ns));
+                let lives = held.values().filter(|(_, expires_ns)| *expires_ns > now_ns);
+                let sum: u32 = lives.map(|(tokens, _)| *tokens).sum();
+                assert!(sum <= 100, "seed {seed}, step {step}: {sum}");
+            }
+        }
+    }
+}
