@@ -6,6 +6,7 @@
 mod bots;
 mod document;
 mod geo;
+mod lease;
 mod limit;
 mod lists;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use crate::json::{self, Json};
 use document::{Object, Problems};
 pub(crate) use geo::{Geo, GeoSource};
 use glacis_limits::patch::Patch;
+pub(crate) use lease::Away;
 pub(crate) use limit::{Absent, KeyPart, RateLimit};
 pub(crate) use lists::AddressLists;
 use std::fmt;

@@ -5,8 +5,10 @@ use crate::seed::Seed;
 use glacis_limits::cidr::network_of;
 use glacis_limits::geo::Country;
 use glacis_limits::keyed_hash::sip_hash_24;
+use glacis_limits::lease;
 use glacis_limits::patch::{Head, Patch, Prepared};
 use glacis_limits::path;
+use sha2::{Digest as _, Sha256};
 use std::cell::OnceCell;
 use std::fmt;
 use std::net::IpAddr;
@@ -52,6 +54,13 @@ pub(crate) enum Fingerprint {
     /// The limit does not apply to this request.
     Skip,
     /// It would be counted by its address, and has none.
+    NoAddress,
+}
+
+/// The same, before it is hashed.
+enum Identity {
+    Of(Vec<u8>),
+    Skip,
     NoAddress,
 }
 
@@ -118,26 +127,42 @@ impl<'a> Facts<'a> {
     }
 
     /// A keyed hash of what the limit tells clients apart by.
+    pub(crate) fn fingerprint(&self, limit: &RateLimit, seed: Seed) -> Fingerprint {
+        match self.identity(limit) {
+            Identity::Of(bytes) => Fingerprint::Of(sip_hash_24(seed, &bytes)),
+            Identity::Skip => Fingerprint::Skip,
+            Identity::NoAddress => Fingerprint::NoAddress,
+        }
+    }
+
+    /// The same as a lender and all its borrowers know it. It costs a few times as much, and is
+    /// wanted only when the lender is to be asked.
+    pub(crate) fn lease_key(&self, limit: &RateLimit) -> Option<lease::Key> {
+        let Identity::Of(bytes) = self.identity(limit) else { return None };
+        Sha256::digest(bytes).first_chunk().copied()
+    }
+
+    /// What the limit tells clients apart by.
     ///
     /// Each part is written with its place, its kind and its length before it, so that no two
     /// requests with different parts are written alike.
-    pub(crate) fn fingerprint(&self, limit: &RateLimit, seed: Seed) -> Fingerprint {
+    fn identity(&self, limit: &RateLimit) -> Identity {
         let mut bytes = Vec::with_capacity(64);
         for part in &limit.key {
             let (kind, value) = match (self.part(part, limit), absent(part)) {
                 (Some(value), _) => (b'=', value),
                 (None, Absent::Shared) => (b'-', Vec::new()),
-                (None, Absent::Skip) => return Fingerprint::Skip,
+                (None, Absent::Skip) => return Identity::Skip,
                 (None, Absent::Address) => match self.network(limit) {
                     Some(network) => (b'@', network),
-                    None => return Fingerprint::NoAddress,
+                    None => return Identity::NoAddress,
                 },
             };
             bytes.push(kind);
             bytes.extend_from_slice(&(value.len() as u64).to_le_bytes());
             bytes.extend_from_slice(&value);
         }
-        Fingerprint::Of(sip_hash_24(seed, &bytes))
+        Identity::Of(bytes)
     }
 
     fn part(&self, part: &KeyPart, limit: &RateLimit) -> Option<Vec<u8>> {

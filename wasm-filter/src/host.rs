@@ -10,7 +10,9 @@
 use crate::answer::{Answer, Field};
 use crate::facts::Request;
 use crate::feed::{self, Feed, Response, Source};
+use crate::lease::RESPONSE_BYTES_MAX;
 use crate::shared::{HostError, Mark, SharedData, Stored, WriteError};
+use glacis_limits::lease::wire;
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, LogLevel, MapType, MetricType, Status};
 use std::hash::{BuildHasher, RandomState};
@@ -166,6 +168,32 @@ pub(crate) fn call(feed: &Feed) -> Option<u32> {
     hostcalls::dispatch_http_call(cluster, feed.request(), None, Vec::new(), *timeout).ok()
 }
 
+/// Makes a call to a lender; the number of the call, if Envoy makes it.
+///
+/// Envoy takes the text for a serialised `GrpcService` if it can be read as one, which the name of
+/// a cluster may be by accident; the SDK panics at what Envoy says then. So it is one.
+pub(crate) fn lease_call(cluster: &str, question: &[u8], timeout: Duration) -> Option<u32> {
+    let service = grpc_service(cluster)?;
+    let (name, method) = (wire::SERVICE, wire::METHOD);
+    hostcalls::dispatch_grpc_call(&service, name, method, Vec::new(), Some(question), timeout).ok()
+}
+
+/// `GrpcService { envoy_grpc: EnvoyGrpc { cluster_name } }`, which is UTF-8 as long as each of its
+/// lengths is below 128.
+fn grpc_service(cluster: &str) -> Option<String> {
+    let inner = u8::try_from(cluster.len()).ok().filter(|length| *length < 126)?;
+    Some(format!("\n{}\n{}{cluster}", char::from(inner + 2), char::from(inner)))
+}
+
+/// What a lender answered. Only for the callback of a call's response.
+pub(crate) fn lease_response(bytes: usize) -> Option<Vec<u8>> {
+    if bytes > RESPONSE_BYTES_MAX {
+        return None;
+    }
+    let body = hostcalls::get_buffer(BufferType::GrpcReceiveBuffer, 0, bytes).ok()?;
+    Some(body.unwrap_or_default())
+}
+
 /// What came back. Only for the callback of a call's response.
 pub(crate) fn response(body_bytes: usize) -> Response {
     let field = |name| {
@@ -214,5 +242,17 @@ impl Counter {
         if let Some(id) = self.0 {
             let _ = hostcalls::increment_metric(id, 1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grpc_service;
+
+    #[test]
+    fn the_name_of_a_cluster_is_a_message() {
+        assert_eq!(grpc_service("authz").as_deref(), Some("\n\x07\n\x05authz"));
+        assert_eq!(grpc_service(&"c".repeat(125)).map(|text| text.len()), Some(129));
+        assert_eq!(grpc_service(&"c".repeat(126)), None);
     }
 }

@@ -35,7 +35,9 @@ impl Http {
         // Nobody else has them while a request is judged, so there is always a guard.
         let feeds = plugin.feeds.try_borrow();
         let feeds = feeds.as_deref().map(Vec::as_slice).unwrap_or_default();
-        let judgement = plugin.policy.judge(&mut facts, feeds, host::now_ns(), &Proxy);
+        let now_ns = host::now_ns();
+        let judgement = plugin.policy.judge(&mut facts, feeds, now_ns, &Proxy);
+        plugin.wish(&judgement, now_ns);
         plugin.counters.count(&judgement);
         if !facts.tags.is_empty() {
             host::note_tags(&facts.tags.join(","));

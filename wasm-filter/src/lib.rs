@@ -25,6 +25,7 @@ mod feed;
 mod host;
 mod http;
 mod json;
+mod lease;
 mod policy;
 mod root;
 mod seed;

@@ -1,13 +1,17 @@
 //! A configuration at work: what is known of a request in, a verdict out.
 
 use crate::bots::Bots;
-use crate::config::{Config, FailureMode, Geo, GeoSource, RateLimit};
+use crate::config::{Away, Config, FailureMode, Geo, GeoSource, RateLimit};
 use crate::facts::{Facts, Fingerprint};
 use crate::feed::{Feed, Source};
+use crate::lease::{LeaseTable, LeaseTables, Lending, Wished};
 use crate::seed::Seed;
 use crate::shared::{HostError, SharedData};
 use crate::table::{Table, Taken};
 use glacis_limits::geo::Country;
+use glacis_limits::lease::borrower::{RETRY_NS, Spent, Wish};
+use glacis_limits::lease::desk::Slot;
+use glacis_limits::lease::set;
 use glacis_limits::network_list::Action;
 use glacis_limits::token_bucket::Decision;
 use std::borrow::Cow;
@@ -22,6 +26,8 @@ pub(crate) struct Policy {
     seed: Seed,
     /// One for each limit of the configuration, in its order.
     tables: Vec<Table>,
+    /// The same, of limits that are leased.
+    lease_tables: Vec<Option<LeaseTable>>,
 }
 
 /// What is to become of a request. Each one is counted under exactly one of these.
@@ -72,6 +78,24 @@ pub(crate) struct Judgement {
     pub(crate) unrecorded: bool,
     /// A table was too full to give the client a place of its own.
     pub(crate) crowded: bool,
+    /// What lenders should be asked.
+    pub(crate) wishes: Vec<Wished>,
+    /// The lender of a limit that was asked is away.
+    pub(crate) away: bool,
+}
+
+/// What one limit says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    taken: Taken,
+    wished: Option<Wished>,
+    away: bool,
+}
+
+impl From<Taken> for Asked {
+    fn from(taken: Taken) -> Self {
+        Self { taken, wished: None, away: false }
+    }
 }
 
 /// How a client stands with one limit.
@@ -82,9 +106,25 @@ pub(crate) struct Standing {
     pub(crate) decision: Decision,
 }
 
+/// What was spent of a leased limit, and for whom.
+struct Leased<'a> {
+    taken: set::Taken,
+    recorded: bool,
+    limit: &'a RateLimit,
+    index: usize,
+    fingerprint: u64,
+}
+
 impl From<Verdict> for Judgement {
     fn from(verdict: Verdict) -> Self {
-        Self { verdict, standings: Vec::new(), unrecorded: false, crowded: false }
+        Self {
+            verdict,
+            standings: Vec::new(),
+            unrecorded: false,
+            crowded: false,
+            wishes: Vec::new(),
+            away: false,
+        }
     }
 }
 
@@ -94,7 +134,18 @@ impl Policy {
             Table::new(limit.name.as_str(), limit.table_entries, limit.algorithm)
         };
         let tables = config.rate_limits.iter().map(table).collect();
-        Self { config, seed, tables }
+        let lease_tables = config.rate_limits.iter().map(LeaseTable::new).collect();
+        Self { config, seed, tables, lease_tables }
+    }
+
+    /// The tables of leases, in the order of the limits.
+    pub(crate) fn lease_tables(&self) -> &LeaseTables {
+        &self.lease_tables
+    }
+
+    /// The lenders of its limits.
+    pub(crate) fn lendings(&self) -> Vec<Lending> {
+        Lending::all(&self.config.rate_limits, self.seed)
     }
 
     pub(crate) fn trusted_hops(&self) -> u8 {
@@ -206,10 +257,10 @@ impl Policy {
     /// Asks the limits in their order, up to the first that refuses.
     fn judge_limits(&self, facts: &Facts<'_>, now_ns: u64, shared: &impl SharedData) -> Judgement {
         let mut judgement = Judgement::from(Verdict::Passed);
-        for (index, (limit, table)) in self.config.rate_limits.iter().zip(&self.tables).enumerate()
-        {
-            let taken = match self.ask(limit, table, facts, now_ns, shared) {
-                Ok(Some(taken)) => taken,
+        for (index, limit) in self.config.rate_limits.iter().enumerate() {
+            let Asked { taken, wished, away } = match self.ask(index, limit, facts, now_ns, shared)
+            {
+                Ok(Some(asked)) => asked,
                 Ok(None) => continue,
                 Err(reason) => {
                     judgement.verdict = self.undecided(reason);
@@ -219,6 +270,8 @@ impl Policy {
             judgement.standings.push(Standing { limit: index, decision: taken.decision });
             judgement.unrecorded |= !taken.recorded;
             judgement.crowded |= taken.crowded;
+            judgement.away |= away;
+            judgement.wishes.extend(wished);
             match (taken.decision.allowed, limit.shadow) {
                 (true, _) => {}
                 (false, false) => {
@@ -237,23 +290,79 @@ impl Policy {
     /// What one limit says; `None` if it does not apply.
     fn ask(
         &self,
+        index: usize,
         limit: &RateLimit,
-        table: &Table,
         facts: &Facts<'_>,
         now_ns: u64,
         shared: &impl SharedData,
-    ) -> Result<Option<Taken>, Reason> {
+    ) -> Result<Option<Asked>, Reason> {
         if !facts.fits(limit) {
             return Ok(None);
         }
-        match facts.fingerprint(limit, self.seed) {
-            Fingerprint::Skip => Ok(None),
-            Fingerprint::NoAddress => Err(Reason::NoAddress),
-            Fingerprint::Of(fingerprint) => table
-                .take(shared, fingerprint, now_ns, limit.cost)
-                .map(Some)
-                .map_err(|HostError| Reason::SharedData),
-        }
+        let fingerprint = match facts.fingerprint(limit, self.seed) {
+            Fingerprint::Skip => return Ok(None),
+            Fingerprint::NoAddress => return Err(Reason::NoAddress),
+            Fingerprint::Of(fingerprint) => fingerprint,
+        };
+        let asked = match self.lease_tables.get(index).and_then(Option::as_ref) {
+            Some(leases) => {
+                let key = || facts.lease_key(limit).unwrap_or_default();
+                let slot = |key| Slot { limit: index, fingerprint, key };
+                let taken = leases.spend(shared, fingerprint, now_ns, limit.cost);
+                taken.and_then(|(taken, recorded)| {
+                    let wished = (taken.wish != Wish::None)
+                        .then(|| Wished { slot: slot(key()), wish: taken.wish });
+                    let by = Leased { taken, recorded, limit, index, fingerprint };
+                    let asked = self.leased(&by, now_ns, shared)?;
+                    Ok(Asked { wished, ..asked })
+                })
+            }
+            None => self.take_here(index, fingerprint, limit.cost, now_ns, shared).map(Asked::from),
+        };
+        asked.map(Some).map_err(|HostError| Reason::SharedData)
+    }
+
+    fn take_here(
+        &self,
+        index: usize,
+        fingerprint: u64,
+        cost: u32,
+        now_ns: u64,
+        shared: &impl SharedData,
+    ) -> Result<Taken, HostError> {
+        let table = self.tables.get(index).ok_or(HostError)?;
+        table.take(shared, fingerprint, now_ns, cost)
+    }
+
+    /// What a leased limit says in the end: its policy decides while its lender is away.
+    fn leased(
+        &self,
+        by: &Leased<'_>,
+        now_ns: u64,
+        shared: &impl SharedData,
+    ) -> Result<Asked, HostError> {
+        let crowded = by.taken.crowded;
+        let told = |allowed, remaining, retry_after_ns| {
+            let reset_ns = match allowed {
+                true => by.limit.per_seconds.saturating_mul(SECOND_NS),
+                false => retry_after_ns,
+            };
+            let decision = Decision { allowed, remaining, retry_after_ns, reset_ns };
+            Taken { decision, recorded: by.recorded, crowded }
+        };
+        let away = by.limit.lease.as_ref().map_or(Away::Local, |lease| lease.away);
+        let taken = match (by.taken.spent, away) {
+            (Spent::Allowed { remaining }, _) => return Ok(told(true, remaining, 0).into()),
+            (Spent::Refused { retry_after_ns }, _) => {
+                return Ok(told(false, 0, retry_after_ns).into());
+            }
+            (Spent::Away, Away::Allow) => told(true, 0, 0),
+            (Spent::Away, Away::Deny) => told(false, 0, RETRY_NS),
+            (Spent::Away, Away::Local) => {
+                self.take_here(by.index, by.fingerprint, by.limit.cost, now_ns, shared)?
+            }
+        };
+        Ok(Asked { away: true, ..taken.into() })
     }
 
     fn undecided(&self, reason: Reason) -> Verdict {

@@ -4,6 +4,7 @@ use crate::config::{CONFIG_BYTES_MAX, Config};
 use crate::feed::{Change, Feed, Source};
 use crate::host::{self, Counter, Proxy};
 use crate::http::Http;
+use crate::lease::Lending;
 use crate::policy::{Judgement, Policy, Verdict};
 use crate::seed;
 use glacis_limits::network_list::NetworkList;
@@ -27,6 +28,8 @@ pub(crate) struct Plugin {
     pub(crate) counters: Counters,
     /// Never borrowed while the host is called back.
     pub(crate) feeds: RefCell<Vec<Feed>>,
+    /// Nor is this.
+    lendings: RefCell<Vec<Lending>>,
 }
 
 /// How many requests got which verdict.
@@ -44,10 +47,15 @@ pub(crate) struct Counters {
     list_changes: Counter,
     list_failures: Counter,
     list_entries: Counter,
+    lease_calls: Counter,
+    lease_failures: Counter,
+    lease_away: Counter,
 }
 
 /// Often enough for the shortest refresh.
 const TICK: Duration = Duration::from_secs(1);
+/// Often enough for the shortest leases, which live 100 ms: lenders are asked at a tick.
+const LEASE_TICK: Duration = Duration::from_millis(20);
 /// The first one: a list is to be there soon, but calls cannot be made while configuring.
 const FIRST_TICK: Duration = Duration::from_millis(50);
 
@@ -57,13 +65,19 @@ impl Context for Root {
             plugin.take_list(number, body_bytes);
         }
     }
+
+    fn on_grpc_call_response(&mut self, number: u32, status: u32, bytes: usize) {
+        if let Some(plugin) = &self.plugin {
+            plugin.take_answer(number, status, bytes);
+        }
+    }
 }
 
 impl RootContext for Root {
     fn on_configure(&mut self, _plugin_configuration_size: usize) -> bool {
         match configured() {
             Ok(plugin) => {
-                if !plugin.policy.sources().is_empty() {
+                if !plugin.policy.sources().is_empty() || plugin.leases() {
                     host::tick_every(FIRST_TICK);
                 }
                 self.plugin = Some(Rc::new(plugin));
@@ -77,9 +91,11 @@ impl RootContext for Root {
     }
 
     fn on_tick(&mut self) {
-        host::tick_every(TICK);
+        let leases = self.plugin.as_ref().is_some_and(|plugin| plugin.leases());
+        host::tick_every(if leases { LEASE_TICK } else { TICK });
         if let Some(plugin) = &self.plugin {
             plugin.ask_for_lists();
+            plugin.ask_lenders();
         }
     }
 
@@ -101,7 +117,8 @@ fn configured() -> Result<Plugin, String> {
     let policy = Policy::new(config, seed);
     let restored = |source: &Source| Feed::restored(source.clone(), &Proxy);
     let feeds = RefCell::new(policy.sources().iter().map(restored).collect());
-    Ok(Plugin { policy, counters: Counters::new(), feeds })
+    let lendings = RefCell::new(policy.lendings());
+    Ok(Plugin { policy, counters: Counters::new(), feeds, lendings })
 }
 
 impl Plugin {
@@ -133,6 +150,51 @@ impl Plugin {
     }
 }
 
+impl Plugin {
+    /// Whether a limit is leased.
+    fn leases(&self) -> bool {
+        self.policy.lease_tables().iter().any(Option::is_some)
+    }
+
+    /// Leaves the wishes of a request for the next tick.
+    pub(crate) fn wish(&self, judgement: &Judgement, now_ns: u64) {
+        let Ok(mut lendings) = self.lendings.try_borrow_mut() else { return };
+        for wished in &judgement.wishes {
+            let limit = self.policy.rate_limits().get(wished.slot.limit);
+            let lease = limit.and_then(|limit| limit.lease.as_ref());
+            let cluster = lease.map_or("", |lease| lease.cluster.as_str());
+            if let Some(own) = lendings.iter_mut().find(|lending| lending.cluster == cluster) {
+                own.wish(wished, now_ns, self.policy.lease_tables());
+            }
+        }
+    }
+
+    fn ask_lenders(&self) {
+        let now_ns = host::now_ns();
+        let tables = self.policy.lease_tables();
+        let Ok(mut lendings) = self.lendings.try_borrow_mut() else { return };
+        for lending in lendings.iter_mut() {
+            let Some(question) = lending.question(tables, &Proxy, now_ns) else { continue };
+            let number = host::lease_call(&lending.cluster, &question, lending.timeout);
+            self.counters.lease_calls.increment();
+            if number.is_none() {
+                self.counters.lease_failures.increment();
+            }
+            lending.called(number, tables, &Proxy, now_ns);
+        }
+    }
+
+    fn take_answer(&self, number: u32, status: u32, bytes: usize) {
+        let Ok(mut lendings) = self.lendings.try_borrow_mut() else { return };
+        let Some(own) = lendings.iter_mut().find(|lending| lending.awaits(number)) else { return };
+        let response = if status == 0 { host::lease_response(bytes) } else { None };
+        let tables = self.policy.lease_tables();
+        if !own.answered(response.as_deref(), tables, &Proxy, host::now_ns()) {
+            self.counters.lease_failures.increment();
+        }
+    }
+}
+
 impl Counters {
     fn new() -> Self {
         Self {
@@ -147,6 +209,9 @@ impl Counters {
             list_changes: Counter::new("glacis_wasm_list_changes_total"),
             list_failures: Counter::new("glacis_wasm_list_failures_total"),
             list_entries: Counter::gauge("glacis_wasm_list_entries"),
+            lease_calls: Counter::new("glacis_wasm_lease_calls_total"),
+            lease_failures: Counter::new("glacis_wasm_lease_failures_total"),
+            lease_away: Counter::new("glacis_wasm_lease_away_total"),
         }
     }
 
@@ -179,6 +244,9 @@ impl Counters {
         }
         if judgement.crowded {
             self.crowded.increment();
+        }
+        if judgement.away {
+            self.lease_away.increment();
         }
     }
 }

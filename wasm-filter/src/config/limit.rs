@@ -1,6 +1,7 @@
 //! The rate limits of a configuration.
 
 use super::document::{Object, Problems, shown};
+use super::lease::{self, Lease};
 use crate::json::Json;
 use crate::table::Algorithm;
 use glacis_limits::gcra::Gcra;
@@ -14,7 +15,7 @@ const LIMITS_MAX: usize = 16;
 const KEY_PARTS_MAX: usize = 8;
 const MATCHES_MAX: usize = 64;
 const METADATA_KEYS_MAX: usize = 8;
-const REQUESTS_MAX: u64 = 1_000_000_000;
+pub(super) const REQUESTS_MAX: u64 = 1_000_000_000;
 /// A day.
 const PER_SECONDS_MAX: u64 = 86_400;
 /// About 45 MiB of shared data with token buckets; see README.md.
@@ -30,7 +31,9 @@ pub(crate) struct RateLimit {
     pub(crate) name: PolicyName,
     pub(crate) requests: u64,
     pub(crate) per_seconds: u64,
+    /// How it counts here; while the lender is away, if it is leased.
     pub(crate) algorithm: Algorithm,
+    pub(crate) lease: Option<Lease>,
     pub(crate) cost: u32,
     pub(crate) key: Vec<KeyPart>,
     pub(crate) applies: Applies,
@@ -127,6 +130,7 @@ fn read(path: &str, json: &Json, problems: &mut Problems) -> Option<RateLimit> {
         "table_entries",
         "shadow",
         "headers_on_allowed",
+        "lease",
     ];
     let object = Object::new(path, json, FIELDS, problems)?;
     let name = read_name(&object, problems);
@@ -144,7 +148,16 @@ fn read(path: &str, json: &Json, problems: &mut Problems) -> Option<RateLimit> {
     let table_entries = object.whole("table_entries", 16_384, 8, TABLE_ENTRIES_MAX, problems);
     let shadow = object.flag("shadow", problems);
     let headers_on_allowed = object.flag("headers_on_allowed", problems);
-    let algorithm = read_algorithm(&object, burst, requests, per_seconds, problems);
+    let numbers = lease::Numbers {
+        name: name.as_ref().map_or("", PolicyName::as_str),
+        requests,
+        per_seconds,
+        cost,
+    };
+    let lease = lease::read(&object, numbers, problems);
+    let local = lease.as_ref().map(|lease| lease.local_requests);
+    let (local_burst, local) = local.map_or((burst, requests), |local| (local, local));
+    let algorithm = read_algorithm(&object, local_burst, local, per_seconds, problems);
     let key = read_key(&object, problems);
     let applies = read_applies(&object, problems);
     Some(RateLimit {
@@ -152,6 +165,7 @@ fn read(path: &str, json: &Json, problems: &mut Problems) -> Option<RateLimit> {
         requests,
         per_seconds,
         algorithm: algorithm?,
+        lease,
         // Each of these has been held to a range that its type has room for.
         cost: u32::try_from(cost).ok()?,
         key,

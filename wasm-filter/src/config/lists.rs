@@ -86,7 +86,7 @@ fn read_feed(path: &str, json: &Json, problems: &mut Problems) -> Option<Source>
 }
 
 /// A text that can stand in a header field; `default` if there is none.
-fn read_text<'a>(
+pub(super) fn read_text<'a>(
     object: &Object<'a>,
     name: &str,
     default: Option<&'a str>,
