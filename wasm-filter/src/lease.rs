@@ -367,7 +367,7 @@ mod tests {
         let (mut one, mut two) = (Worker::new("local"), Worker::new("local"));
         let shared = Memory::default();
         assert_eq!(one.requests("192.0.2.1", 1, 0, &shared), "+");
-        assert_eq!(two.requests("192.0.2.1", 2, 1, &shared), "+-");
+        assert_eq!(two.requests("192.0.2.1", 1, 1, &shared), "+");
         assert_eq!(two.question(500, &shared), None, "the other asks");
         assert_eq!(one.question(90, &shared), None, "others may want to ask, too");
         let question = one.question(110, &shared).unwrap();

@@ -63,6 +63,10 @@ pub struct Borrowed {
     next_ns: u64,
     /// A question is under way until its answer, or until then.
     asked_until_ns: u64,
+    /// Whether it has been put, or hurried, since.
+    hurried: bool,
+    /// Whether the lease is less than was wanted.
+    short: bool,
     word: Word,
 }
 
@@ -140,6 +144,7 @@ impl Borrower {
         let wish = self.wish(&state, now_ns, spent);
         if wish != Wish::None {
             state.asked_until_ns = now_ns.saturating_add(asks_within_ns.min(ASKED_NS_MAX));
+            state.hurried = wish == Wish::Now;
         }
         (state, spent, wish)
     }
@@ -168,8 +173,15 @@ impl Borrower {
     }
 
     fn wish(&self, state: &Borrowed, now_ns: u64, spent: Spent) -> Wish {
-        if now_ns < state.asked_until_ns || now_ns < state.next_ns {
+        if now_ns < state.next_ns {
             return Wish::None;
+        }
+        // A lender that had less than was wanted, nothing, or no answer need not be hurried.
+        let is_urgent =
+            matches!(spent, Spent::Refused { .. }) && state.word == Word::None && !state.short;
+        if now_ns < state.asked_until_ns {
+            // What waits for others to go with it must not wait while requests are refused.
+            return if is_urgent && !state.hurried { Wish::Now } else { Wish::None };
         }
         let is_hot = state.unleased_ns.saturating_sub(now_ns) > self.hot_ns;
         let is_low = state.tokens < state.granted.div_ceil(3);
@@ -188,9 +200,13 @@ impl Borrower {
                     Wish::None
                 }
             }
-            // A lender that had nothing, or did not answer, need not be hurried.
-            Spent::Refused { .. } | Spent::Away if state.word != Word::None => Wish::Soon,
-            Spent::Refused { .. } | Spent::Away => Wish::Now,
+            Spent::Refused { .. } | Spent::Away => {
+                if is_urgent {
+                    Wish::Now
+                } else {
+                    Wish::Soon
+                }
+            }
         }
     }
 
@@ -211,6 +227,7 @@ impl Borrower {
             (state.pace, state.demand, state.since_ns) = (want, 0, now_ns);
         }
         state.asked_until_ns = until_ns.min(now_ns.saturating_add(ASKED_NS_MAX));
+        state.hurried = true;
         (state, Ask { want, left: state.tokens, returned, spent: state.unreported })
     }
 
@@ -239,13 +256,14 @@ impl Borrower {
         answer: &Answer,
     ) -> Borrowed {
         let mut state = self.settled(state, now_ns);
-        state.asked_until_ns = 0;
+        (state.asked_until_ns, state.hurried) = (0, false);
         state.unreported = state.unreported.saturating_sub(asked.spent);
         if asked.want == 0 && answer.granted == 0 {
             // It was to say that the key is not used any more.
             (state.word, state.granted, state.next_ns) = (Word::None, state.tokens, 0);
             return state;
         }
+        state.short = answer.granted.saturating_add(asked.left) < asked.want;
         let lifetime_ns = answer.lifetime_ns.min(self.lifetime_ns);
         let expires_ns = asked_ns.saturating_add(lifetime_ns);
         if answer.granted == 0 && asked.want <= asked.left {
@@ -272,7 +290,7 @@ impl Borrower {
     pub fn failed(&self, state: Borrowed, now_ns: u64) -> Borrowed {
         let state = self.settled(state, now_ns);
         let next_ns = now_ns.saturating_add(RETRY_NS);
-        Borrowed { asked_until_ns: 0, word: Word::Away, next_ns, ..state }
+        Borrowed { asked_until_ns: 0, hurried: false, word: Word::Away, next_ns, ..state }
     }
 
     /// The state as it stands now: what has expired is gone, and so is what a clock that was set
@@ -283,6 +301,7 @@ impl Borrower {
         let ahead_ns = |time_ns: u64| time_ns.saturating_sub(now_ns);
         if ahead_ns(state.expires_ns) == 0 || ahead_ns(state.expires_ns) > self.lifetime_ns {
             (state.tokens, state.granted, state.expires_ns) = (0, 0, 0);
+            state.short = false;
         }
         if ahead_ns(state.asked_until_ns) > ASKED_NS_MAX {
             state.asked_until_ns = 0;
@@ -337,11 +356,12 @@ impl Borrowed {
         for time in times {
             out.extend_from_slice(&time.to_le_bytes());
         }
-        out.push(match self.word {
+        let word = match self.word {
             Word::None => 0,
             Word::Refused => 1,
             Word::Away => 2,
-        });
+        };
+        out.push(word | u8::from(self.hurried) << 7 | u8::from(self.short) << 6);
     }
 
     /// Reads the byte form; `None` if there are not exactly [`Borrowed::BYTES`] bytes.
@@ -365,7 +385,9 @@ impl Borrowed {
             since_ns: u64::from_le_bytes(since),
             next_ns: u64::from_le_bytes(next),
             asked_until_ns: u64::from_le_bytes(asked),
-            word: match word {
+            hurried: word & 0x80 != 0,
+            short: word & 0x40 != 0,
+            word: match word & 0x3f {
                 1 => Word::Refused,
                 2 => Word::Away,
                 _ => Word::None,
@@ -424,6 +446,10 @@ mod tests {
         assert_eq!(spend(&mut state, 10), (allowed(2), Wish::Soon));
         // The question is under way; what is unleased bridges the time.
         assert_eq!(spend(&mut state, 20), (allowed(1), Wish::None));
+        let mut burst = state;
+        assert_eq!(spend(&mut burst, 21), (allowed(0), Wish::None));
+        assert_eq!(spend(&mut burst, 22), (refused(488), Wish::Now), "it has waited enough");
+        assert_eq!(spend(&mut burst, 23), (refused(499), Wish::None));
         let asked = ask(&mut state, 30);
         // Three in 30 ms, which is taken as an eighth of a lifetime, and a quarter more.
         assert_eq!(asked, Ask { want: 30, left: 0, returned: 0, spent: 3 });
