@@ -24,6 +24,7 @@ pub use rate_limit::{
     StoreFailure,
 };
 pub use rules::{Mode, PartialBody, ProfileConfig};
+use crate::leases::LeasesConfig;
 
 /// The configuration. Each field is described in `glacis-ext-authz.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -52,6 +53,7 @@ pub struct Config {
     pub max_message_bytes: usize,
     pub overload: Overload,
     pub ratelimit: Option<RatelimitConfig>,
+    pub leases: LeasesConfig,
     pub drain_notice_seconds: u64,
     pub drain_seconds: u64,
 }
@@ -81,6 +83,7 @@ impl Default for Config {
             max_message_bytes: 16_777_216,
             overload: Overload::default(),
             ratelimit: None,
+            leases: LeasesConfig::default(),
             drain_notice_seconds: 2,
             drain_seconds: 20,
         }
@@ -100,6 +103,7 @@ impl Config {
                 ConfigError::at(path, &format!("profiles.{name}.{key}"), message)
             })?;
         }
+        config.leases.check().map_err(|(key, message)| ConfigError::at(path, &key, &message))?;
         config.resolve(path.parent().unwrap_or_else(|| Path::new("")));
         Ok(config)
     }
@@ -166,6 +170,7 @@ impl Config {
             max_message_bytes,
             overload,
             ratelimit,
+            leases,
             drain_notice_seconds,
             drain_seconds,
         );

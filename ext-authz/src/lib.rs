@@ -16,6 +16,7 @@ mod claim;
 pub mod config;
 mod hash_key;
 mod lists;
+pub mod leases;
 mod metrics;
 mod policy;
 mod profile;

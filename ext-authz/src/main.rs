@@ -3,7 +3,7 @@
 use std::{io::Write as _, path::Path, process::ExitCode, sync::Arc};
 
 use glacis_ext_authz::{
-    Authorizer, Metrics, hash_key, new_key,
+    Authorizer, Metrics, hash_key, leases, new_key,
     ratelimit::{self, Limits},
     reload::Reading,
 };
@@ -104,6 +104,9 @@ async fn serve(
     let mut routes = authorizer.clone().routes();
     if let Some(limits) = limits {
         routes = ratelimit::add(routes, limits, authorizer.store(), &mut registry, interval)?;
+    }
+    if !config.leases.limits.is_empty() {
+        routes = leases::add(routes, &config.leases, authorizer.store(), &mut registry);
     }
     reload::watch(authorizer.reloader(file, config, record), interval)?;
     let end = async {

@@ -7,7 +7,9 @@ use glacis_service::{
 };
 
 use super::{CLIENTS, ErrorKind, LIMIT_RESULTS, RESULTS, VERDICTS, table};
-use crate::{alarm::Alarm, answer::Reason, ratelimit::metrics as ratelimit};
+use crate::{
+    alarm::Alarm, answer::Reason, leases::metrics as leases, ratelimit::metrics as ratelimit,
+};
 use glacis_inspector::Uninspected;
 
 const HEAD: &str = "\
@@ -44,6 +46,7 @@ pub fn metrics_reference() -> String {
         TABLE_HEAD,
         &rows(&table::FAMILIES),
         &rows(ratelimit::FAMILIES),
+        &rows(leases::FAMILIES),
         LABELS,
         &labels(),
         PROCESS,
@@ -98,6 +101,9 @@ fn labels() -> String {
                 listed(&ratelimit::HitResult::ALL.map(ratelimit::HitResult::name))
             ),
         ),
+        ("outcome", "of calls of borrowers: answered, unavailable, malformed, overload".to_owned()),
+        ("answer", "to borrowers: granted, nothing, full, unavailable".to_owned()),
+        ("what", "of tokens: granted, returned, unleased".to_owned()),
         ("version", "one".to_owned()),
     ];
     rows.map(|(label, values)| format!("| {label} | {values} |\n")).concat()

@@ -9,6 +9,7 @@
 
 mod bans;
 mod harness;
+mod leases;
 mod life;
 mod metrics;
 mod policies;

@@ -4,7 +4,12 @@ use std::{fs, path::Path};
 
 use glacis_ext_authz::metrics_reference;
 
-use crate::harness::{Asked, Service, documented, scraped};
+use glacis_limits::lease::wire::KeyAsk;
+
+use crate::{
+    harness::{Asked, Service, documented, scraped},
+    leases::{LEASES, WANT, lease},
+};
 
 #[test]
 fn the_reference_is_what_the_table_says() {
@@ -21,11 +26,12 @@ async fn a_scrape_has_what_is_documented() {
     let limits =
         "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]\n";
     let service = Service::start(
-        "otherwise: allow\nratelimit: {config: limits}\n",
+        &format!("otherwise: allow\nratelimit: {{config: limits}}\n{LEASES}"),
         &[("limits/d.yaml", limits)],
     );
     service.check(&Asked::get("/")).await.unwrap();
     service.limit("d", "k", "v").await;
+    lease(&service, vec![KeyAsk::new("api", [1; 16], &WANT)]).await.unwrap();
     let documented = documented(&metrics_reference());
     assert_eq!(scraped(&service.get("/metrics").1), documented);
 }
