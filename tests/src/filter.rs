@@ -40,11 +40,20 @@ impl Filter {
     ///
     /// If something is missing or does not start.
     pub fn start(folder: &Path, setup: Setup<'_>) -> Outcome<Self> {
+        Self::start_leasing(folder, setup, 0)
+    }
+
+    /// The same with a cluster `lender` on this port of 127.0.0.1, which speaks HTTP/2.
+    ///
+    /// # Errors
+    ///
+    /// As [`Filter::start`].
+    pub fn start_leasing(folder: &Path, setup: Setup<'_>, lender: u16) -> Outcome<Self> {
         let folder = Folder::new(folder)?;
         let [proxy, admin, upstream] = ports::free()?;
         upstream::spawn(upstream)?;
         let wasm = settings::wasm()?.display().to_string();
-        let config = stats_config()? + &config(&setup, [proxy, admin, upstream], &wasm);
+        let config = stats_config()? + &config(&setup, [proxy, admin, upstream, lender], &wasm);
         let envoy = Envoy::start(&settings::envoy()?, &settings::root(), &config, admin, &folder)?;
         Ok(Self { envoy, folder, proxy })
     }
@@ -74,6 +83,12 @@ impl Filter {
     }
 }
 
+/// The beginning of a cluster for gRPC.
+const HTTP2: &str = "{typed_extension_protocol_options: \
+    {envoy.extensions.upstreams.http.v3.HttpProtocolOptions: {\"@type\": \
+    type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions, \
+    explicit_http_config: {http2_protocol_options: {}}}}, ";
+
 /// The tags of statistics, as the quickstart has them.
 fn stats_config() -> Outcome<String> {
     let file = settings::root().join("envoy-configs/quickstart/envoy.yaml");
@@ -84,7 +99,7 @@ fn stats_config() -> Outcome<String> {
 }
 
 /// The configuration of Envoy: JSON is YAML, so that the plugin's needs no indentation.
-fn config(setup: &Setup<'_>, [proxy, admin, upstream]: [u16; 3], wasm: &str) -> String {
+fn config(setup: &Setup<'_>, [proxy, admin, upstream, lender]: [u16; 4], wasm: &str) -> String {
     let plugin = Value::from(setup.plugin);
     let before = setup.before;
     let cluster = |name: &str, port: u16| {
@@ -98,6 +113,9 @@ fn config(setup: &Setup<'_>, [proxy, admin, upstream]: [u16; 3], wasm: &str) -> 
     match setup.feed {
         0 => clusters.push_str("  - {name: feed, connect_timeout: 1s, type: STATIC}\n"),
         port => clusters.push_str(&cluster("feed", port)),
+    }
+    if lender > 0 {
+        clusters.push_str(&cluster("lender", lender).replacen('{', HTTP2, 1));
     }
     format!(
         r#"admin: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {admin}}}}}}}

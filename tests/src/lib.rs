@@ -15,6 +15,7 @@ pub mod filter;
 pub mod grpc;
 pub mod http;
 pub mod http2;
+pub mod lender;
 pub mod list_server;
 pub mod log;
 pub mod ports;

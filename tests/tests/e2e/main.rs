@@ -24,6 +24,7 @@ mod filter;
 mod full_duplex;
 mod grpc;
 mod http3;
+mod leases;
 mod limits;
 mod observability;
 mod out_of_band;

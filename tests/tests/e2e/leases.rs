@@ -1,0 +1,128 @@
+//! One limit for three Envoys, whose filters borrow its tokens of ext-authz.
+
+use std::net::Ipv4Addr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use glacis_tests::filter::{Filter, Setup};
+use glacis_tests::http::Request;
+use glacis_tests::lender::Lender;
+
+use crate::support::{client, eventually, folder};
+
+/// Ten in a second, and a hundred at once; sixty may be outstanding.
+const LENT: &str = "leases: {limits: [{name: api, requests: 600, per_seconds: 60, burst: 100}]}\n";
+const PER_SECOND: f64 = 10.0;
+const BURST: f64 = 100.0;
+const OUTSTANDING: f64 = 60.0;
+const UNLEASED: usize = 5;
+const LOCAL: usize = 7;
+const ENVOYS: usize = 3;
+
+/// The same limit three times, for paths with each of the policies.
+fn plugin() -> String {
+    let limit = |away: &str| {
+        format!(
+            r#"{{"name": "{away}", "requests": 600, "per_seconds": 60, "burst": 100,
+                "key": [{{"header": "x-key"}}], "match": {{"paths": ["/{away}"]}},
+                "lease": {{"cluster": "lender", "limit": "api", "unleased": {UNLEASED},
+                           "away": "{away}", "local_requests": {LOCAL}}}}}"#
+        )
+    };
+    format!(r#"{{"rate_limits": [{}]}}"#, ["local", "allow", "deny"].map(limit).join(","))
+}
+
+fn start(lender: &Lender) -> Vec<Filter> {
+    let plugin = plugin();
+    let start = |i: usize| {
+        let setup = Setup { plugin: &plugin, ..Setup::default() };
+        Filter::start_leasing(&folder(&format!("leases-{i}")), setup, lender.port).unwrap()
+    };
+    (0..ENVOYS).map(start).collect()
+}
+
+fn passes(filter: &Filter, from: Ipv4Addr, away: &str, key: &str) -> bool {
+    let request = Request::get(&format!("/{away}")).header("x-key", key);
+    match filter.send(from, &request).unwrap().status {
+        200 => true,
+        429 => false,
+        other => panic!("{other}"),
+    }
+}
+
+fn stat(filter: &Filter, name: &str) -> u64 {
+    filter.envoy.stat(&format!("wasmcustom.glacis_wasm_lease_{name}_total")).unwrap()
+}
+
+#[test]
+fn one_limit_for_three_envoys() {
+    let mut lender = Lender::start(&folder("lender"), LENT).unwrap();
+    let envoys = start(&lender);
+    hold_the_bound(&envoys);
+    let before: u64 = envoys.iter().map(|envoy| stat(envoy, "failures")).sum();
+    assert_eq!(before, 0, "the lender is there: {}", lender.folder.story());
+    lender.process().kill();
+    follow_the_policies(&envoys[0]);
+    lender.restart().unwrap();
+    let from = client();
+    eventually("it lends again", Duration::from_secs(20), || {
+        (0..UNLEASED + 1).all(|_| passes(&envoys[1], from, "deny", "again"))
+    });
+}
+
+/// All three at once, as fast as they can: the sum is that of one limit, and no more than the bound.
+fn hold_the_bound(envoys: &[Filter]) {
+    let begun = Instant::now();
+    let until = Duration::from_secs(5);
+    let counts: Vec<(usize, usize)> = thread::scope(|scope| {
+        let threads: Vec<_> = envoys
+            .iter()
+            .map(|envoy| {
+                scope.spawn(move || {
+                    let (from, mut sent, mut passed) = (client(), 0, 0);
+                    while begun.elapsed() < until {
+                        sent += 1;
+                        passed += usize::from(passes(envoy, from, "deny", "busy"));
+                        // Ten times what there is, over all.
+                        thread::sleep(Duration::from_millis(20));
+                    }
+                    (sent, passed)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let sent: usize = counts.iter().map(|(sent, _)| sent).sum();
+    let passed: usize = counts.iter().map(|(_, passed)| passed).sum();
+    let allowed = BURST + PER_SECOND * begun.elapsed().as_secs_f64();
+    let bound = allowed + OUTSTANDING + (ENVOYS * UNLEASED) as f64;
+    let calls: u64 = envoys.iter().map(|envoy| stat(envoy, "calls")).sum();
+    eprintln!(
+        "{passed} of {sent} requests passed ({counts:?}) where the limit allows {allowed:.0} and \
+         the bound is {bound:.0}; {calls} calls of the lender"
+    );
+    assert!(sent as f64 > bound, "too few requests to tell: {sent}");
+    assert!(passed as f64 <= bound, "{passed} of at most {bound}");
+    assert!(passed as f64 >= 0.7 * allowed, "{passed} of {allowed}");
+    assert!(calls < sent as u64 / 4, "{calls} calls for {sent} requests");
+}
+
+/// Without a lender each limit follows its policy, once its allowance is spent.
+fn follow_the_policies(envoy: &Filter) {
+    let from = client();
+    let ten = |away: &str| (0..10).filter(|_| passes(envoy, from, away, "new")).count();
+    let mut local = 0;
+    eventually("what counts here alone is used up", Duration::from_secs(20), || {
+        let passed = ten("local");
+        local += passed;
+        passed == 0 && local >= UNLEASED + LOCAL
+    });
+    assert_eq!(local, UNLEASED + LOCAL);
+    eventually("all is let through", Duration::from_secs(20), || ten("allow") == 10);
+    eventually("nothing is", Duration::from_secs(20), || ten("deny") == 0);
+    eventually("the lender is asked again", Duration::from_secs(20), || {
+        stat(envoy, "failures") > 3 && ten("allow") == 10
+    });
+    assert!(stat(envoy, "away") > 20);
+    assert_eq!(envoy.envoy.stat("wasm.glacis.vm_reload").unwrap(), 0);
+}
