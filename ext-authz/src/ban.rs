@@ -2,7 +2,7 @@
 //!
 //! Each scenario is a leaky bucket for each address, as CrowdSec has them: a refusal is a drop, one drops out
 //! every `leak_seconds`, and when there are more than `capacity` the address is banned for `ban_seconds`. The
-//! bucket is a limit in the store; bans are in the memory of this process.
+//! bucket is a limit in the store, and the bans are there as well: with Redis all services see both.
 
 use core::{net::IpAddr, time::Duration};
 use std::{
@@ -11,7 +11,9 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use glacis_limit_store::{Ask, Key, Limit, LimitError, Store, Taking};
+use glacis_limit_store::{
+    Ask, Call, Guarded, Key, Limit, LimitError, RedisStore, Reply, Script, Store, Taking,
+};
 use tokio::time::sleep;
 
 use crate::{answer::Reason, config::ScenarioConfig};
@@ -19,8 +21,19 @@ use crate::{answer::Reason, config::ScenarioConfig};
 /// Bans that are kept; of more, those that end first are forgotten.
 pub(crate) const BANS_MAX: usize = 10_000;
 
-/// How often bans that are over are forgotten.
+/// How often the bans of other services are asked for.
 const REFRESH: Duration = Duration::from_secs(1);
+
+/// Adds bans (pairs of seconds and address) if there are any, and answers all that hold: address, end, ….
+const SCRIPT: &str = "
+local now = tonumber(redis.call('TIME')[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+for i = 2, #ARGV, 2 do
+  redis.call('ZADD', KEYS[1], 'GT', now + tonumber(ARGV[i]), ARGV[i + 1])
+end
+redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -(tonumber(ARGV[1]) + 1))
+return redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+";
 
 /// When an address is banned.
 #[derive(Clone, Debug)]
@@ -59,12 +72,26 @@ impl Scenario {
 pub(crate) struct Bans {
     until: RwLock<HashMap<IpAddr, u64>>,
     store: Arc<dyn Store>,
+    redis: Option<Line>,
+}
+
+/// Where bans are kept for all.
+#[derive(Debug)]
+struct Line {
+    store: Arc<Guarded<RedisStore>>,
+    script: Script,
+    key: String,
 }
 
 impl Bans {
-    /// Bans by what `store` counts.
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { until: RwLock::default(), store }
+    /// Bans by what `store` counts; kept in Redis if there is one.
+    pub(crate) fn new(store: Arc<dyn Store>, redis: Option<Arc<Guarded<RedisStore>>>) -> Self {
+        let redis = redis.map(|store| Line {
+            key: format!("{}bans", store.store().redis().config().prefix),
+            script: Script::new(SCRIPT),
+            store,
+        });
+        Self { until: RwLock::default(), store, redis }
     }
 
     /// Until when an address is banned, in seconds since 1970; `None` if it is not.
@@ -114,9 +141,16 @@ impl Bans {
         let answers = self.store.take(&asks, Taking::EachForItself).await.ok()?;
         let full = of.iter().zip(&answers).filter(|(_, answer)| !answer.allowed);
         let scenario = full.map(|(scenario, _)| scenario).max_by_key(|scenario| scenario.ban)?;
-        let end = now_seconds.saturating_add(scenario.ban.as_secs());
-        self.insert(address, end, now_seconds);
+        self.ban(address, scenario.ban, now_seconds).await;
         Some(scenario.name.clone())
+    }
+
+    async fn ban(&self, address: IpAddr, time: Duration, now_seconds: u64) {
+        let end = now_seconds.saturating_add(time.as_secs());
+        self.insert(address, end, now_seconds);
+        if self.redis.is_some() {
+            self.exchange(Some((time.as_secs(), address)), now_seconds).await;
+        }
     }
 
     fn insert(&self, address: IpAddr, end: u64, now_seconds: u64) {
@@ -132,15 +166,47 @@ impl Bans {
         }
     }
 
-    /// Keeps forgetting those that are over.
+    /// Tells Redis of a ban, and takes over all that are there. While Redis is away each service has its own.
+    async fn exchange(&self, ban: Option<(u64, IpAddr)>, now_seconds: u64) {
+        let Some(line) = &self.redis else { return };
+        let mut call = Call::new([line.key.as_str()]);
+        call.push_number(BANS_MAX);
+        if let Some((seconds, address)) = ban {
+            call.push_number(seconds);
+            call.push(address.to_string());
+        }
+        let Ok(reply) = line.store.store().redis().run(&line.script, &call).await else { return };
+        let Some(mut all) = read(&reply) else { return };
+        // One that was made here a moment ago may not be among them yet.
+        all.extend(ban.map(|(seconds, address)| (address, now_seconds.saturating_add(seconds))));
+        *self.until.write().unwrap_or_else(PoisonError::into_inner) = all;
+    }
+
+    /// Keeps looking for the bans of others, and forgets those that are over.
     pub(crate) async fn keep(self: Arc<Self>, now: impl Fn() -> u64) {
         loop {
             sleep(REFRESH).await;
             let now_seconds = now();
+            self.exchange(None, now_seconds).await;
             let mut until = self.until.write().unwrap_or_else(PoisonError::into_inner);
             until.retain(|_, until| *until > now_seconds);
         }
     }
+}
+
+/// Addresses and ends, as the script answers them.
+fn read(reply: &Reply) -> Option<HashMap<IpAddr, u64>> {
+    let Reply::List(items) = reply else { return None };
+    let text = |item: &Reply| match item {
+        Reply::Bytes(bytes) => String::from_utf8(bytes.clone()).ok(),
+        Reply::Number(number) => Some(number.to_string()),
+        Reply::List(_) | Reply::Nothing => None,
+    };
+    let (pairs, _) = items.as_chunks::<2>();
+    let ban = |[address, end]: &[Reply; 2]| {
+        Some((text(address)?.parse().ok()?, text(end)?.parse().ok()?))
+    };
+    Some(pairs.iter().filter_map(ban).collect())
 }
 
 #[cfg(test)]
@@ -160,7 +226,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_refusal_too_many() {
-        let bans = Bans::new(Arc::new(MemoryStore::new(100)));
+        let bans = Bans::new(Arc::new(MemoryStore::new(100)), None);
         let scenarios = [scenario(&["rule"], 2, 60), scenario(&["rule", "wrong_key"], 4, 600)];
         let address: IpAddr = "192.0.2.1".parse().unwrap();
         for (reason, expected) in [
@@ -186,7 +252,7 @@ mod tests {
 
     #[test]
     fn there_are_never_more_than_there_may_be() {
-        let bans = Bans::new(Arc::new(MemoryStore::new(1)));
+        let bans = Bans::new(Arc::new(MemoryStore::new(1)), None);
         for number in 0..=u32::try_from(BANS_MAX).unwrap() {
             let address = IpAddr::from(number.to_be_bytes());
             bans.insert(address, NOW + 10 + u64::from(number), NOW);

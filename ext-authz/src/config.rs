@@ -16,6 +16,7 @@ use glacis_service::{
 };
 use serde::Deserialize;
 
+use crate::leases::LeasesConfig;
 use crate::ratelimit::RatelimitConfig;
 pub use identity::{ApiKeys, ClientConfig, Countries, Day, Jwt, KeyConfig, KeyPlace, Networks};
 pub use policy::{Action, AmbiguousPaths, Matches, PolicyConfig, Require, Scopes, Token};
@@ -24,7 +25,6 @@ pub use rate_limit::{
     StoreFailure,
 };
 pub use rules::{Mode, PartialBody, ProfileConfig};
-use crate::leases::LeasesConfig;
 
 /// The configuration. Each field is described in `glacis-ext-authz.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -98,6 +98,12 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let mut config: Self = load(path)?;
         config.check().map_err(|(key, message)| ConfigError::at(path, key, message))?;
+        if let Some(redis) = &config.store.redis {
+            redis.check().map_err(|error| {
+                let key = format!("store.redis.{}", error.key());
+                ConfigError::at(path, &key, &error.to_string())
+            })?;
+        }
         for (name, profile) in &config.profiles {
             profile.check().map_err(|(key, message)| {
                 ConfigError::at(path, &format!("profiles.{name}.{key}"), message)
@@ -131,6 +137,7 @@ impl Config {
         for (key, tls) in [("listen.tls", &self.listen.tls), ("admin.tls", &self.admin.tls)] {
             tls.as_ref().map_or(Ok(()), Tls::check).map_err(|message| (key, message))?;
         }
+        ensure(self.store.replicas > 0, "store.replicas", "write 1 or more: this is one")?;
         ensure(
             self.profile.as_ref().is_none_or(|name| self.profiles.contains_key(name)),
             "profile",
@@ -145,6 +152,9 @@ impl Config {
         self.countries.resolve(folder);
         self.api_keys.resolve(folder);
         self.lists.files.values_mut().for_each(|file| *file = folder.join(&*file));
+        if let Some(redis) = &mut self.store.redis {
+            redis.resolve(folder);
+        }
         self.profiles.values_mut().for_each(|profile| profile.resolve(folder));
         if let Some(ratelimit) = &mut self.ratelimit {
             ratelimit.resolve(folder);

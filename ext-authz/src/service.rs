@@ -16,7 +16,9 @@ use envoy_types::pb::envoy::service::auth::v3::{
     authorization_server::{Authorization, AuthorizationServer},
 };
 use glacis_inspector::{Header, request_id};
-use glacis_limit_store::{Answer as Taken, Ask, MemoryStore, Store, StoreError, Taking};
+use glacis_limit_store::{
+    Answer as Taken, Ask, Guarded, MemoryStore, RedisStore, Store, StoreError, Taking,
+};
 use glacis_rules::Record;
 use glacis_service::{Readiness, alarm::AlarmLog, command::Failure, overload, reload::LastReload};
 use tokio::{net::TcpListener, sync::Semaphore, task::spawn_blocking};
@@ -93,14 +95,16 @@ impl Authorizer {
     /// The name under which gRPC knows the service, for its health.
     pub const NAME: &str = "envoy.service.auth.v3.Authorization";
 
-    /// A service that applies `policy`, which is that of `config`.
-    #[must_use]
-    pub fn new(config: &Config, policy: Policy, metrics: Metrics) -> Self {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(config.store.counters_max));
-        Self {
+    /// A service that applies `policy`, which is that of `config`. To be called within a runtime.
+    ///
+    /// # Errors
+    /// When the store cannot be used as `config` says.
+    pub fn new(config: &Config, policy: Policy, metrics: Metrics) -> Result<Self, Failure> {
+        let (store, redis) = store(config)?;
+        Ok(Self {
             shared: Arc::new(Shared {
                 policy: RwLock::new(Arc::new(policy)),
-                bans: Arc::new(Bans::new(Arc::clone(&store))),
+                bans: Arc::new(Bans::new(Arc::clone(&store), redis)),
                 store,
                 metrics,
                 alarms: AlarmLog::default(),
@@ -110,7 +114,7 @@ impl Authorizer {
             }),
             room: Arc::new(Semaphore::new(config.max_checks.min(Semaphore::MAX_PERMITS))),
             message_bytes_max: config.max_message_bytes,
-        }
+        })
     }
 
     /// Serves lists for wasm-filters, if there is a listener for them, until the process ends.
@@ -317,6 +321,19 @@ impl Shared {
             Refused { status: reply.status, headers: headers.collect(), body: reply.body };
         Answer::Refuse(refused, facts)
     }
+}
+
+/// A store, and the same again where it is Redis, with what answers when that is away.
+type Opened = (Arc<dyn Store>, Option<Arc<Guarded<RedisStore>>>);
+
+/// The store of a configuration.
+fn store(config: &Config) -> Result<Opened, Failure> {
+    let memory = MemoryStore::new(config.store.counters_max);
+    let Some(redis) = &config.store.redis else { return Ok((Arc::new(memory), None)) };
+    let redis = RedisStore::new(redis.clone())?;
+    let guarded = Arc::new(Guarded::new(redis, config.store.replicas, memory));
+    let store: Arc<dyn Store> = Arc::clone(&guarded) as Arc<dyn Store>;
+    Ok((store, Some(guarded)))
 }
 
 /// The time since 1970.

@@ -3,6 +3,7 @@
 
 mod canary;
 mod check;
+mod collections;
 mod exclusion;
 mod limits;
 mod out_of_band;
@@ -28,6 +29,7 @@ use glacis_service::{
 use serde::Deserialize;
 
 pub use canary::EnvoyCanary;
+pub use collections::Collections;
 pub use exclusion::{ExclusionConfig, Expiry};
 pub use limits::{LimitsChange, LimitsConfig};
 pub use out_of_band::{Evaluation, ShadowConfig};
@@ -82,6 +84,7 @@ pub struct Config {
     pub otlp: Collector,
     pub traces: Traces,
     pub collections_max: usize,
+    pub collections: Collections,
     pub max_streams: usize,
     pub max_message_bytes: usize,
     pub inline_body_bytes: usize,
@@ -141,6 +144,7 @@ impl Default for Config {
             otlp: Collector::default(),
             traces: Traces::default(),
             collections_max: 10_000,
+            collections: Collections::default(),
             max_streams: 4_096,
             max_message_bytes: 33_554_432,
             inline_body_bytes: 65_536,
@@ -304,6 +308,7 @@ impl Config {
         self.listen.resolve(folder);
         self.admin.resolve(folder);
         self.otlp.resolve(folder);
+        self.collections.resolve(folder);
     }
 
     /// How often files are looked at for changes.
@@ -327,6 +332,7 @@ impl Config {
             canary_envoy,
             recent,
             collections_max,
+            collections,
             max_streams,
             max_message_bytes,
             inline_body_bytes,

@@ -15,6 +15,7 @@ mod admission;
 mod alarm;
 mod audit;
 mod canary;
+mod collections;
 pub mod config;
 mod document;
 mod duplex;

@@ -70,6 +70,7 @@ async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(),
     let Reading { config, rulesets, host, record, document } = reading;
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = Metrics::register(&mut registry, &config.metrics);
+    host.register(&mut registry);
     rulesets.log();
     let mut server = Server::bind(&config.listen, &config.admin).await?;
     server.watch_certificates(config.reload_interval(), &metrics.tls)?;

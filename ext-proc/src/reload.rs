@@ -63,7 +63,7 @@ fn compile(path: &Path, host: Option<&Host>, source: &RecordingSource) -> Result
     source.note(path);
     let config = Config::load(path)?;
     let document = Document::load(path)?;
-    let host = host.cloned().unwrap_or_else(|| Host::new(&config));
+    let host = host.map_or_else(|| Host::new(&config), |host| Ok(host.clone()))?;
     let rulesets = Rulesets::build(&config, &host, source, now())?;
     Ok(Reading { config, rulesets, host, record: Record::default(), document })
 }

@@ -1,7 +1,7 @@
 //! The rules of a configuration: each profile's, compiled.
 
 use core::{fmt, time::Duration};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, io, sync::Arc};
 
 use glacis_engine::{
     BuildErrors, CollectionStore, Limits, MemoryStore, Program, RuleEngine, SourceError,
@@ -11,9 +11,11 @@ use glacis_rules::{
     Assembled, Assembly, CrsSettings, Date, Exclusion, ExclusionError, ExclusionRules, Record,
     RecordingSource, exclusion_rules,
 };
+use prometheus_client::registry::Registry;
 
 use crate::{
     canary,
+    collections::{CollectionMetrics, SharedCollections},
     config::{Config, Evaluation, ExpiredExclusions, OversizedBody},
     out_of_band::Watch,
     profile::Profile,
@@ -26,17 +28,31 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Host {
     collections: Option<Arc<dyn CollectionStore>>,
+    metrics: CollectionMetrics,
 }
 
 impl Host {
     /// That of a process which starts with `config`.
-    #[must_use]
-    pub fn new(config: &Config) -> Self {
+    ///
+    /// # Errors
+    /// When collections are to be shared and the thread for that cannot be started.
+    pub fn new(config: &Config) -> io::Result<Self> {
         let limits = Limits::from(&config.limits).collections();
-        let collections = (config.collections_max > 0).then(|| {
-            Arc::new(MemoryStore::new(config.collections_max, limits)) as Arc<dyn CollectionStore>
-        });
-        Self { collections }
+        let (max, metrics) = (config.collections_max, CollectionMetrics::default());
+        let collections: Option<Arc<dyn CollectionStore>> = match &config.collections.redis {
+            Some(redis) => {
+                let (config, metrics) = (&config.collections, metrics.clone());
+                Some(Arc::new(SharedCollections::start(redis, config, max, limits, metrics)?))
+            }
+            None if max > 0 => Some(Arc::new(MemoryStore::new(max, limits))),
+            None => None,
+        };
+        Ok(Self { collections, metrics })
+    }
+
+    /// Registers what is counted of collections.
+    pub fn register(&self, registry: &mut Registry) {
+        self.metrics.register(registry);
     }
 }
 

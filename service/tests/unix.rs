@@ -41,8 +41,9 @@ async fn sockets() {
             }
         };
         let socket = UnixSocket { path: path.clone(), mode: 0o600, user: None, group: None };
-        let listen = Listen { tcp: None, tls: None, unix: Some(socket) };
-        let bound = Server::bind(&listen, &Admin { address: None, ..Admin::default() }).await;
+        let listen: Listen = Listen { tcp: None, tls: None, unix: Some(socket) };
+        let admin: Admin = Admin { address: None, ..Admin::default() };
+        let bound = Server::bind(&listen, &admin).await;
         match (bound, error) {
             (Ok(_), None) => {
                 let mode = std::fs::metadata(&path).unwrap().permissions().mode();

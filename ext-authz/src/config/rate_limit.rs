@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
+use glacis_limit_store::RedisConfig;
 use serde::Deserialize;
 
 use super::Matches;
@@ -122,11 +123,13 @@ const fn ipv6_prefix() -> u8 {
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct StoreConfig {
     pub counters_max: usize,
+    pub redis: Option<RedisConfig>,
+    pub replicas: u32,
 }
 
 impl Default for StoreConfig {
     fn default() -> Self {
-        Self { counters_max: 100_000 }
+        Self { counters_max: 100_000, redis: None, replicas: 1 }
     }
 }
 

@@ -352,13 +352,13 @@ struct Service {
 const NOW_SECONDS: u64 = 1_700_015_172;
 
 impl Service {
-    fn new(config: RatelimitConfig) -> Self {
+    fn new(config: &RatelimitConfig) -> Self {
         let clock = Arc::new(AtomicU64::new(NOW_SECONDS * 1_000_000));
         let given = Clock::Given(Arc::clone(&clock));
         let store = Arc::new(MemoryStore::with_clock(10_000, given.clone()));
         let mut registry = Registry::default();
         let metrics = RatelimitMetrics::register(&mut registry);
-        let limits = Limits::read(&config).unwrap();
+        let limits = Limits::read(config).unwrap();
         let (limiter, reloader) = RateLimiter::new(limits, store, given, metrics);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         Self { limiter, reloader, clock, registry, runtime }
@@ -598,10 +598,10 @@ fn requests_are_counted_and_answered() {
         ],
     ];
     for steps in scripts {
-        check(&Service::new(files.config("")), steps);
+        check(&Service::new(&files.config("")), steps);
     }
     let many = |count: usize| format!("edge{}", " user=a".repeat(count));
-    let service = Service::new(files.config(""));
+    let service = Service::new(&files.config(""));
     assert!(service.ask(&many(64)).starts_with("OVER_LIMIT [OK 1 of 2"));
     assert_eq!(service.ask(&many(65)), "error: more than 64 descriptors in one request");
 }
@@ -609,7 +609,7 @@ fn requests_are_counted_and_answered() {
 #[test]
 fn windows_end_with_the_clock() {
     let files = Files::new(&[("edge.yaml", LIMITS)]);
-    let service = Service::new(files.config(""));
+    let service = Service::new(&files.config(""));
     check(
         &service,
         &[
@@ -674,7 +674,7 @@ fn settings_of_the_whole_service() {
         ),
     ];
     for (keys, steps) in scripts {
-        check(&Service::new(files.config(keys)), steps);
+        check(&Service::new(&files.config(keys)), steps);
     }
     for (keys, key) in [
         ("near_limit_percent: 101\n", "ratelimit.near_limit_percent"),
@@ -690,7 +690,7 @@ fn settings_of_the_whole_service() {
 #[test]
 fn hits_are_counted_in_metrics() {
     let files = Files::new(&[("edge.yaml", LIMITS)]);
-    let service = Service::new(files.config(""));
+    let service = Service::new(&files.config(""));
     for request in [
         "edge user=a",
         "edge**2 user=a",
@@ -732,7 +732,7 @@ descriptors:
     metadata: {plan: {name: large, region: eu}}
 ";
     let files = Files::new(&[("edge.yaml", file)]);
-    let service = Service::new(files.config("dynamic_metadata: true\n"));
+    let service = Service::new(&files.config("dynamic_metadata: true\n"));
     let metadata = |request: &str| {
         let metadata = service.send(request).unwrap().dynamic_metadata.unwrap();
         format!("{:?}", json(&metadata))
@@ -747,7 +747,7 @@ descriptors:
     assert!(second.contains(r#""name": "large""#) && !second.contains("seats"), "{second}");
     let third = metadata("edge other=a");
     assert!(!third.contains("metadata"), "{third}");
-    let without = Service::new(files.config(""));
+    let without = Service::new(&files.config(""));
     assert_eq!(without.send("edge user=a").unwrap().dynamic_metadata, None);
 }
 
@@ -771,8 +771,8 @@ fn value_of(value: &envoy_types::pb::google::protobuf::Value) -> Debugged {
 
 enum Debugged {
     Plain(String),
-    List(Vec<Debugged>),
-    Map(std::collections::BTreeMap<String, Debugged>),
+    List(Vec<Self>),
+    Map(std::collections::BTreeMap<String, Self>),
 }
 
 impl std::fmt::Debug for Debugged {
@@ -799,7 +799,7 @@ fn folders() {
         (".c.yaml", "no: 1"),
         ("README.md", "no: 1"),
     ]);
-    let service = Service::new(files.config(""));
+    let service = Service::new(&files.config(""));
     check(
         &service,
         &[("a k=x", "OK [OK 0 of 1/day, 77628 s]"), ("b k=x", "OK [OK 2 of 3/day, 77628 s]")],
@@ -810,7 +810,7 @@ fn folders() {
     for word in ["b.yaml: line 1, domain", "another file", "merge_domains: true"] {
         assert!(refused.contains(word), "no {word} in {refused}");
     }
-    let service = Service::new(files.config("merge_domains: true\n"));
+    let service = Service::new(&files.config("merge_domains: true\n"));
     check(&service, &[("a k=x l=x", "OK [OK 0 of 1/day, 77628 s] [OK 1 of 2/day, 77628 s]")]);
     // No folder, and nothing in it.
     let empty = Files::new(&[("a.txt", one)]);
@@ -836,7 +836,7 @@ fn a_folder_is_read_anew_and_the_last_good_one_stays() {
         )
     };
     let files = Files::new(&[("a.yaml", &text(5))]);
-    let mut service = Service::new(files.config(""));
+    let mut service = Service::new(&files.config(""));
     check(&service, &[("a k=x", "OK [OK 4 of 5/day, 77628 s]")]);
     assert_eq!(service.reloader.as_read(), service.reloader.now());
     files.write("a.yaml", &text(7));
@@ -859,7 +859,7 @@ fn a_folder_is_read_anew_and_the_last_good_one_stays() {
 #[test]
 fn hostile_values() {
     let files = Files::new(&[("edge.yaml", LIMITS)]);
-    let service = Service::new(files.config(""));
+    let service = Service::new(&files.config(""));
     let long = "x".repeat(1 << 20);
     let values = [
         "",

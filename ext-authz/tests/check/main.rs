@@ -8,6 +8,7 @@
 )]
 
 mod bans;
+mod fleet;
 mod harness;
 mod leases;
 mod life;

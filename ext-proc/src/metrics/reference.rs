@@ -13,7 +13,7 @@ use super::{
     rule_hits::PLACES,
     table,
 };
-use crate::alarm::Alarm;
+use crate::{alarm::Alarm, collections::EVENTS};
 use glacis_inspector::Uninspected;
 
 const HEAD: &str = "\
@@ -119,6 +119,7 @@ fn labels() -> String {
             ),
         ),
         ("only", listed(&["current", "shadow"])),
+        ("event", listed(&EVENTS)),
         ("sink", listed(&Losses::SINKS)),
         ("listener", listed(&TlsMetrics::LISTENERS)),
         ("limit", "the limits of the engine, as in audit records (`limits_hit`)".to_owned()),

@@ -197,6 +197,19 @@ pub(crate) const CORAZA_RULES: Described = Described::gauge(
     &["engine", "namespace", "driver_type"],
     "Rules of the default profile",
 );
+pub(crate) const COLLECTIONS: Described = Described::counter(
+    "glacis_collections",
+    "collections",
+    &["event"],
+    "Persistent collections shared in Redis: fetched; stale, as Redis did not answer in time; written; \
+     lost, changes that Redis has not got",
+);
+pub(crate) const COLLECTIONS_QUEUED: Described = Described::gauge(
+    "glacis_collections_queued",
+    "requests",
+    &[],
+    "Changes, and questions, that wait to be sent to Redis",
+);
 pub(super) const LOST: Described = Described::counter(
     "glacis_records_lost",
     "records",
@@ -205,7 +218,7 @@ pub(super) const LOST: Described = Described::counter(
 );
 
 /// Ours, in the order of the documentation.
-pub(crate) const OURS: [Described; 33] = [
+pub(crate) const OURS: [Described; 35] = [
     REQUESTS,
     SECONDS,
     SCORES,
@@ -235,6 +248,8 @@ pub(crate) const OURS: [Described; 33] = [
     SHADOW_REQUESTS,
     SHADOW_RULES,
     SHADOW_DROPPED,
+    COLLECTIONS,
+    COLLECTIONS_QUEUED,
     LOST,
     HANDSHAKES,
     CERTIFICATES,

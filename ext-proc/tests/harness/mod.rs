@@ -223,16 +223,17 @@ impl Service {
     pub async fn start(config: &str, rules: &str) -> Self {
         let mut config: Config = parse(config).unwrap();
         config.directives = format!("{rules}\n{}", config.directives);
-        let host = Host::new(&config);
+        let host = Host::new(&config).unwrap();
         let rulesets = Rulesets::build(&config, &host, &RecordingSource::new(), NOW);
         let rulesets = rulesets.map_err(|errors| errors.to_string()).unwrap();
-        Self::serve(config, rulesets, Document::default(), |_, _| {}).await
+        Self::serve(config, rulesets, &host, Document::default(), |_, _| {}).await
     }
 
     /// A service that reads the file `path`, and reads it anew soon after it has changed.
     pub async fn start_file(path: &Path) -> Self {
         let Reading { config, rulesets, host, record, document } = Reading::first(path).unwrap();
-        Self::serve(config, rulesets, document, |processor, config| {
+        let kept = host.clone();
+        Self::serve(config, rulesets, &kept, document, |processor, config| {
             let reloader = processor.reloader(path, config.clone(), host, record);
             reload::watch(reloader, Some(Duration::from_millis(50))).unwrap();
         })
@@ -242,16 +243,18 @@ impl Service {
     async fn serve(
         mut config: Config,
         rulesets: Rulesets,
+        host: &Host,
         document: Document,
         before: impl FnOnce(&Processor, &Config),
     ) -> Self {
         config.audit.stdout = false;
         let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let (listen, admin) =
+        let (listen, admin): (Listen, Admin) =
             (Listen { tcp: any, ..Listen::default() }, Admin { address: any, ..Admin::default() });
         let server = Server::bind(&listen, &admin).await.unwrap();
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry, &config.metrics);
+        host.register(&mut registry);
         let audit = AuditLog::start(&config, &metrics.losses).unwrap();
         let tracer = Tracer::start(&config, &metrics.losses).unwrap();
         let processor = Processor::new(&config, rulesets, metrics, audit, tracer).unwrap();

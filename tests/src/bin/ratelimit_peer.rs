@@ -24,8 +24,11 @@ use glacis_tests::{ports, settings};
 const START: Duration = Duration::from_secs(20);
 const FILES: [&str; 2] = ["shop.yaml", "numbers.yaml"];
 
+/// What a setting is called, the environment of theirs, and what ours adds to its configuration.
+type Setting = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+
 /// What is set in both services: for theirs in the environment, for ours in the configuration.
-const SETTINGS: [(&str, &[(&str, &str)], &str); 4] = [
+const SETTINGS: [Setting; 4] = [
     ("plain", &[], ""),
     ("headers", &[("LIMIT_RESPONSE_HEADERS_ENABLED", "true")], "  response_headers: {}\n"),
     (

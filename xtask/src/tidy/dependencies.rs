@@ -24,7 +24,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ("glacis-wasm-filter", &["glacis-limits", "glacis-inspector"]),
     (
         "glacis-ext-proc",
-        &["glacis-inspector", "glacis-engine", "glacis-explain", "glacis-rules", "glacis-service"],
+        &[
+            "glacis-inspector",
+            "glacis-engine",
+            "glacis-explain",
+            "glacis-limit-store",
+            "glacis-rules",
+            "glacis-service",
+        ],
     ),
     (
         "glacis-ext-authz",
