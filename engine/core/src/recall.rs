@@ -25,7 +25,8 @@ use crate::{
 /// Bytes of the longest text that is kept.
 pub(crate) const TEXT_BYTES_MAX: usize = 256;
 
-/// Texts that one transaction may add: each costs about as much as a small request.
+/// Texts that one transaction may add: each is changed by every chain of transformations, and all rules with
+/// cells are asked about it.
 pub(crate) const LEARNED_MAX: usize = 2;
 
 /// Groups of places, of which a text belongs to one.
