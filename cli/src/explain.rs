@@ -2,7 +2,7 @@
 
 use std::{io::Write as _, sync::Arc};
 
-use glacis_engine::{BuildErrors, Program, Transaction};
+use glacis_engine::{BuildErrors, Parts, Program, Transaction};
 use glacis_explain::{Occasion, Rebuild, explain, read};
 
 use crate::{
@@ -14,7 +14,11 @@ use crate::{
 };
 
 /// The rules that the command line names.
-struct Given<'r>(&'r [Rules]);
+struct Given<'r> {
+    rules: &'r [Rules],
+    /// What is the same from one time to the next.
+    parts: Parts,
+}
 
 impl Rebuild for Given<'_> {
     type Fault = Fault;
@@ -24,7 +28,7 @@ impl Rebuild for Given<'_> {
         before: Option<&str>,
         behind: Option<&str>,
     ) -> Result<Result<Program, BuildErrors>, Fault> {
-        ruleset::build_between(before, self.0, behind)
+        ruleset::build_between(before, self.rules, behind, &mut self.parts)
     }
 }
 
@@ -34,7 +38,7 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<Outcome, Fault> {
     let mut transaction = Transaction::new(program).with_trace();
     let mut lines = Lines::open(options.requests.as_deref())?;
     let mut out = output::results();
-    let mut given = Given(&options.rules);
+    let mut given = Given { rules: &options.rules, parts: Parts::default() };
     let (mut outcome, mut count) = (Outcome::Clean, 0);
     while let Some(line) = lines.batch(1)?.pop() {
         let (request, record) = line.read(read).map_err(|error| lines.malformed(&error))?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use glacis_engine::{BuildErrors, Input, Limits, Program};
+use glacis_engine::{BuildErrors, Input, Limits, Parts, Program};
 use glacis_rules::FileSource;
 
 use crate::output::{self, Fault};
@@ -27,7 +27,7 @@ pub(crate) enum Rules {
 /// # Errors
 /// What is wrong with them; a fault when the names on the command line do not lead to files at all.
 pub(crate) fn build(rules: &[Rules]) -> Result<Result<Program, BuildErrors>, Fault> {
-    build_between(None, rules, None)
+    build_between(None, rules, None, &mut Parts::default())
 }
 
 /// As [`build`], with SecLang text before the rules and behind them.
@@ -35,12 +35,13 @@ pub(crate) fn build_between(
     before: Option<&str>,
     rules: &[Rules],
     behind: Option<&str>,
+    parts: &mut Parts,
 ) -> Result<Result<Program, BuildErrors>, Fault> {
     let text = |text: &str| Input::Text { name: "exclusion".to_owned(), text: text.to_owned() };
     let mut inputs: Vec<Input> = before.map(text).into_iter().collect();
     inputs.extend(self::inputs(rules)?);
     inputs.extend(behind.map(text));
-    let program = Program::build(&inputs, &FileSource::new(), Limits::default());
+    let program = Program::build_with(&inputs, &FileSource::new(), Limits::default(), parts);
     let has = |wanted: fn(&Rules) -> bool| rules.iter().any(wanted);
     let every_rule = has(|rules| matches!(rules, Rules::EveryRule));
     let program = if every_rule { program.map(Program::without_gates) } else { program };

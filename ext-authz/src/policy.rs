@@ -9,6 +9,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use glacis_engine::Parts;
 use glacis_inspector::{Header, Hints, Profiles, UnknownProfilePolicy, client_of};
 use glacis_limit_store::ASKS_MAX;
 use glacis_limits::{
@@ -498,9 +499,9 @@ fn profiles(
     if config.profiles.is_empty() {
         return Ok(None);
     }
-    let mut built = Vec::new();
+    let (mut built, mut parts) = (Vec::new(), Parts::default());
     for (name, profile) in &config.profiles {
-        let profile = Profile::build(name, profile, config.trusted_hops, source);
+        let profile = Profile::build(name, profile, config.trusted_hops, source, &mut parts);
         let profile = profile.map_err(|message| (format!("profiles.{name}"), message))?;
         built.push((name, Arc::new(profile)));
     }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use glacis_engine::{Limits, Program};
+use glacis_engine::{Limits, Parts, Program};
 use glacis_inspector::{
     Decision, End, Header, Inspector, Redaction, Reply, RequestHead, Settings, find, has_body,
 };
@@ -51,6 +51,7 @@ impl Profile {
         config: &ProfileConfig,
         trusted_hops: usize,
         source: &RecordingSource,
+        parts: &mut Parts,
     ) -> Result<Self, String> {
         let assembly = Assembly {
             base: config.base,
@@ -67,7 +68,7 @@ impl Profile {
             limits: "",
         };
         let inputs = assembly.assemble(source).map_err(|error| error.to_string())?.inputs;
-        let program = Program::build(&inputs, source, Limits::default());
+        let program = Program::build_with(&inputs, source, Limits::default(), parts);
         let program = Arc::new(program.map_err(|errors| errors.to_string())?);
         let settings = Settings {
             profile: name.to_owned(),

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use glacis_engine::{LoadedRule, RuleId, Transaction};
+use glacis_engine::{LoadedRule, Parts, RuleId, Transaction};
 use glacis_explain::{Explanation, Occasion, explain, read};
 use glacis_inspector::{Mode, Redaction, SECRET_NAMES};
 use glacis_service::{
@@ -224,7 +224,7 @@ struct RuleAnswer<'a> {
     msg: &'a str,
     /// The paranoia level, where its tags name one.
     paranoia: Option<u8>,
-    tags: &'a [Box<str>],
+    tags: Vec<&'a str>,
     links: u32,
     /// Requests in which it has matched since it was loaded; none for rules that do not log.
     hits: Option<u64>,
@@ -255,7 +255,7 @@ impl Filter {
 }
 
 /// The paranoia level in CRS's tag for it.
-fn paranoia(tags: &[Box<str>]) -> Option<u8> {
+fn paranoia(tags: &[Arc<str>]) -> Option<u8> {
     tags.iter().find_map(|tag| tag.strip_prefix("paranoia-level/")?.parse().ok())
 }
 
@@ -299,7 +299,7 @@ impl Admin {
             line: rule.line,
             msg: rule.msg,
             paranoia: paranoia(rule.tags),
-            tags: rule.tags,
+            tags: rule.tags.iter().map(|tag| &**tag).collect(),
             links: rule.links,
             hits: *hits,
             cost: cost_answer(rule.id),
@@ -450,7 +450,11 @@ fn tell(
     let rule_engine = profile.settings.rule_engine;
     let occasion = Occasion { rule_engine, ..Occasion::at(now()) };
     let mut transaction = Transaction::new(Arc::clone(&profile.program)).with_trace();
-    let mut timed = Timed { recipe: &profile.recipe, until: Instant::now() + SEARCH_TIME };
+    let mut timed = Timed {
+        recipe: &profile.recipe,
+        until: Instant::now() + SEARCH_TIME,
+        parts: Parts::default(),
+    };
     let (request, record) = read()?;
     let rules = (!stale).then_some(&mut timed);
     let told = explain(rules, &mut transaction, request, record, &occasion, all);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use glacis_engine::{BuildErrors, Input, Limits, Program, RuleEngine, Transaction};
+use glacis_engine::{BuildErrors, Input, Limits, Parts, Program, RuleEngine, Transaction};
 use glacis_explain::{Occasion, Rebuild, Request, inspect};
 use glacis_rules::{ExclusionRules, FileSource};
 
@@ -39,6 +39,8 @@ impl Recipe {
 pub(crate) struct Timed<'r> {
     pub(crate) recipe: &'r Recipe,
     pub(crate) until: Instant,
+    /// What is the same from one time to the next.
+    pub(crate) parts: Parts,
 }
 
 impl Timed<'_> {
@@ -75,7 +77,8 @@ impl Rebuild for Timed<'_> {
             return Err(TimeOver);
         }
         let inputs = self.recipe.with(before, behind);
-        Ok(Program::build(&inputs, &FileSource::new(), self.recipe.limits.clone()))
+        let limits = self.recipe.limits.clone();
+        Ok(Program::build_with(&inputs, &FileSource::new(), limits, &mut self.parts))
     }
 }
 

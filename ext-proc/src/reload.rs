@@ -151,6 +151,7 @@ impl Reload for Reloader {
 
     fn reload(&mut self) {
         let last = attempt(|| self.try_reload());
+        self.host.forget_unused_rules();
         self.shared.metrics().reloaded(last.error.is_none());
         self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner).last = Some(last);
     }

@@ -1,10 +1,14 @@
 //! The rules of a configuration: each profile's, compiled.
 
 use core::{fmt, time::Duration};
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use glacis_engine::{
-    BuildErrors, CollectionStore, Limits, MemoryStore, Program, RuleEngine, SourceError,
+    BuildErrors, CollectionStore, Limits, MemoryStore, Parts, Program, RuleEngine, SourceError,
 };
 use glacis_inspector::{BlockPage, Profiles, Sample, Settings, canary::CRS_CANARY};
 use glacis_rules::{
@@ -29,6 +33,8 @@ use crate::{
 pub struct Host {
     collections: Option<Arc<dyn CollectionStore>>,
     metrics: CollectionMetrics,
+    /// What profiles have in common, and rules with those that take their place.
+    parts: Arc<Mutex<Parts>>,
 }
 
 impl Host {
@@ -47,7 +53,16 @@ impl Host {
             None if max > 0 => Some(Arc::new(MemoryStore::new(max, limits))),
             None => None,
         };
-        Ok(Self { collections, metrics })
+        Ok(Self { collections, metrics, parts: Arc::default() })
+    }
+
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives back the memory of rules that no exchange is evaluated by any more.
+    pub(crate) fn forget_unused_rules(&self) {
+        self.parts().forget_unused();
     }
 
     /// Registers what is counted of collections.
@@ -144,7 +159,8 @@ impl Rulesets {
     /// Reads, through `source`, and compiles the rules that `config` names. `now`, since 1970, decides
     /// which exclusions are over.
     ///
-    /// Profiles that differ only in how rules are applied share the compiled rules.
+    /// Profiles that differ only in how rules are applied share the compiled rules; others share what large
+    /// parts they have in common.
     ///
     /// # Errors
     /// Everything wrong in the rules of a profile, each with file and line.
@@ -154,6 +170,7 @@ impl Rulesets {
         source: &RecordingSource,
         now: Duration,
     ) -> Result<Self, RulesetError> {
+        host.forget_unused_rules();
         let mut builder = Builder {
             host,
             source,
@@ -303,7 +320,10 @@ impl Builder<'_> {
         if let Some(same) = self.compiled.iter().find(|compiled| *compiled.recipe == recipe) {
             return Ok(same.clone());
         }
-        let program = Program::build(&recipe.inputs, self.source, recipe.limits.clone())?;
+        let mut parts = self.host.parts();
+        let limits = recipe.limits.clone();
+        let program = Program::build_with(&recipe.inputs, self.source, limits, &mut parts)?;
+        drop(parts);
         let compiled = Compiled { recipe: Arc::new(recipe), program: Arc::new(program) };
         self.compiled.push(compiled.clone());
         Ok(compiled)

@@ -33,6 +33,7 @@ use crate::{
     error::{BuildError, BuildErrors},
     id::{LaneId, Phase, RuleIndex, TxSlot},
     limits::Limits,
+    parts::Parts,
     plan::{self, Cell},
     program::{Lane, Program, ScoreSlots},
     recall::Recall,
@@ -62,7 +63,20 @@ impl Program {
         source: &dyn Source,
         limits: Limits,
     ) -> Result<Self, BuildErrors> {
-        let mut compiler = Compiler::new(source, limits);
+        Self::build_with(inputs, source, limits, &mut Parts::default())
+    }
+
+    /// As [`Self::build`]; what `parts` hold of earlier programs is not compiled again and not kept twice.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub fn build_with(
+        inputs: &[Input],
+        source: &dyn Source,
+        limits: Limits,
+        parts: &mut Parts,
+    ) -> Result<Self, BuildErrors> {
+        let mut compiler = Compiler::new(source, limits, parts);
         compiler.load(inputs);
         compiler.collect();
         compiler.apply_updates();
@@ -94,6 +108,7 @@ struct Draft {
 
 struct Compiler<'s> {
     source: &'s dyn Source,
+    parts: &'s mut Parts,
     files: Vec<LoadedFile>,
     directives: Vec<Directive>,
     settings: Settings,
@@ -117,9 +132,10 @@ struct Compiler<'s> {
 }
 
 impl<'s> Compiler<'s> {
-    fn new(source: &'s dyn Source, limits: Limits) -> Self {
+    fn new(source: &'s dyn Source, limits: Limits, parts: &'s mut Parts) -> Self {
         Self {
             source,
+            parts,
             files: Vec::new(),
             directives: Vec::new(),
             settings: Settings::default(),
@@ -402,7 +418,7 @@ impl<'s> Compiler<'s> {
             sieves,
             cells: self.cells,
             lanes: self.lanes,
-            index: self.index.build(),
+            index: self.index.build(self.parts),
             sources: self.sources,
             recall,
             xpaths: self.xpaths,

@@ -1,5 +1,7 @@
 //! The rules of a program, for people: what is loaded, and where it stands.
 
+use std::sync::Arc;
+
 use crate::{
     id::{Phase, RuleId},
     program::Program,
@@ -19,7 +21,7 @@ pub struct LoadedRule<'p> {
     /// `msg` as written, with its macros.
     pub msg: &'p str,
     /// `tag`, in the order written.
-    pub tags: &'p [Box<str>],
+    pub tags: &'p [Arc<str>],
     /// 0 (emergency) to 7 (debug).
     pub severity: Option<u8>,
     /// How many links follow it in its chain.

@@ -10,6 +10,8 @@ mod url_encoding;
 mod utf8_encoding;
 mod xss;
 
+use std::sync::Arc;
+
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
 
@@ -99,7 +101,7 @@ pub(crate) enum Operator {
     /// `@rxGlobal`.
     RxGlobal(Pattern),
     /// `@pm`, `@pmFromFile`.
-    Pm(AhoCorasick),
+    Pm(Arc<AhoCorasick>),
     /// `@eq`, `@ge`, …
     Number(Comparison, Expression),
     /// `@streq`, `@contains`, …

@@ -42,7 +42,7 @@ pub(crate) struct Pattern {
 enum Matcher {
     /// Linear time.
     Automaton {
-        regex: meta::Regex,
+        regex: Arc<meta::Regex>,
         /// Slots that a search may fill: two for each group, the whole match included.
         slots: usize,
     },
@@ -107,6 +107,14 @@ impl Pattern {
             *steps_max = max;
         }
         self
+    }
+
+    /// Whether there are clones of it.
+    pub(crate) fn is_shared(&self) -> bool {
+        match &self.matcher {
+            Matcher::Automaton { regex, .. } => Arc::strong_count(regex) > 1,
+            Matcher::Backtracking { program, .. } => Arc::strong_count(program) > 1,
+        }
     }
 
     /// Whether the pattern is matched by back-tracking.
@@ -218,7 +226,7 @@ fn automaton(translated: &str, bytes_max: usize) -> Result<Matcher, String> {
         .build(translated)
         .map_err(|error| format!("the pattern does not compile: {}", reason(&error)))?;
     let slots = 2 * regex.group_info().group_len(PatternID::ZERO).min(GROUPS_MAX);
-    Ok(Matcher::Automaton { regex, slots })
+    Ok(Matcher::Automaton { regex: Arc::new(regex), slots })
 }
 
 /// Groups a search can report: the whole match and nine more.

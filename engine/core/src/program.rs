@@ -5,6 +5,8 @@
 
 mod fast_path;
 
+use std::sync::Arc;
+
 use crate::{
     audit::PartsChange,
     compile::Folded,
@@ -39,7 +41,7 @@ pub struct Program {
     /// Tells which rules may match, by the texts they need.
     pub(crate) index: Index,
     /// Tell which of the other rules match.
-    pub(crate) sieves: Vec<Sieve>,
+    pub(crate) sieves: Vec<Arc<Sieve>>,
     /// What gates are asked about.
     pub(crate) cells: Vec<Cell>,
     /// What is looked at before the rules of each phase.
@@ -270,15 +272,15 @@ pub(crate) struct Source {
 pub(crate) struct Meta {
     pub(crate) msg: Option<Expression>,
     /// `msg` as written, for directives that select rules by it.
-    pub(crate) msg_text: Box<str>,
+    pub(crate) msg_text: Arc<str>,
     pub(crate) logdata: Option<Expression>,
     pub(crate) severity: Option<u8>,
-    pub(crate) tags: Vec<Box<str>>,
-    pub(crate) rev: Box<str>,
-    pub(crate) ver: Box<str>,
+    pub(crate) tags: Vec<Arc<str>>,
+    pub(crate) rev: Arc<str>,
+    pub(crate) ver: Arc<str>,
     pub(crate) maturity: Option<u8>,
     pub(crate) accuracy: Option<u8>,
-    pub(crate) file: std::sync::Arc<str>,
+    pub(crate) file: Arc<str>,
     pub(crate) line: u32,
 }
 

@@ -23,7 +23,7 @@ mod index;
 mod literals;
 pub(crate) mod sieve;
 
-pub(crate) use index::{Index, IndexBuilder};
+pub(crate) use index::{Index, IndexBuilder, Table};
 pub(crate) use literals::{required, window};
 
 /// Which bytes occur in a value.

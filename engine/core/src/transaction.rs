@@ -268,6 +268,8 @@ pub struct Transaction {
     budget: Budget,
     /// Texts that were added to what is known.
     learned: usize,
+    /// Whether phase 1 began with what was evaluated when rules were loaded.
+    folded: bool,
     patterns: patterns::ExpandedPatterns,
     scratch: Scratch,
 }
@@ -308,6 +310,7 @@ impl Transaction {
             lookups_left: 0,
             budget: Budget::default(),
             learned: 0,
+            folded: false,
             patterns: patterns::ExpandedPatterns::default(),
             scratch: Scratch::default(),
             program,
@@ -355,6 +358,7 @@ impl Transaction {
         self.lookups_left = self.program.limits.lookups_max;
         self.budget = Budget::new(self.program.limits.rule_steps_max);
         self.learned = 0;
+        self.folded = false;
     }
 
     /// Begins a new request, whatever became of the one before.

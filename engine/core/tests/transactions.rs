@@ -366,6 +366,30 @@ fn collections_that_nobody_keeps_end_with_their_transaction() {
     }
 }
 
+/// A request that is refused before the rules of phase 1 run has nothing set that they would set: what was
+/// evaluated when rules were loaded is left out, too.
+#[test]
+fn a_request_refused_before_its_rules_is_logged_alike() {
+    let text = r#"SecRuleEngine On
+        SecAction "id:1,phase:1,pass,nolog,setvar:tx.level=1"
+        SecRule TX:level "@lt 2" "id:2,phase:5,pass,nolog,skipAfter:END"
+        SecAction "id:3,phase:5,pass,log"
+        SecMarker END"#;
+    let input = Input::Text { name: "rules".to_owned(), text: text.to_owned() };
+    let limits = Limits { headers_max: 1, ..Limits::default() };
+    let build = || Program::build(core::slice::from_ref(&input), &NoFiles, limits.clone()).unwrap();
+    for program in [build(), build().without_gates()] {
+        let mut transaction = transaction(&Arc::new(program));
+        for (headers, expected) in [("A: b\n", vec![]), ("A: b\nC: d\n", vec![3])] {
+            let text = format!("GET / HTTP/1.1\n{headers}");
+            let request = Section { name: "request".to_owned(), text };
+            run(&mut transaction, &request, None, usize::MAX);
+            let logged: Vec<u32> = transaction.matched_rules().map(|rule| rule.id.0).collect();
+            assert_eq!(logged, expected, "{headers}");
+        }
+    }
+}
+
 /// Each `data/warnings/NAME.conf` is accepted with exactly the warnings of `NAME.txt`.
 #[test]
 fn what_does_nothing_is_warned_of() {

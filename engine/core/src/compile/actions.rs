@@ -143,13 +143,13 @@ impl Compiler<'_> {
         match action.name.text.to_ascii_lowercase().as_str() {
             "msg" => {
                 meta.msg = Some(self.expression(value)?);
-                meta.msg_text = value.into();
+                meta.msg_text = self.parts.text(value);
             }
             "logdata" => meta.logdata = Some(self.expression(value)?),
-            "tag" => meta.tags.push(value.into()),
+            "tag" => meta.tags.push(self.parts.text(value)),
             "severity" => meta.severity = Some(severity(value)?),
-            "rev" => meta.rev = value.into(),
-            "ver" => meta.ver = value.into(),
+            "rev" => meta.rev = self.parts.text(value),
+            "ver" => meta.ver = self.parts.text(value),
             "maturity" => meta.maturity = Some(small_number(value, "maturity")?),
             "accuracy" => meta.accuracy = Some(small_number(value, "accuracy")?),
             _ => return Err(unknown(&action.name.text)),

@@ -2,12 +2,15 @@
 //!
 //! See [`crate::scan`] for the law. A gate is a matter of speed alone: a rule without one is run.
 
+use std::sync::Arc;
+
 use regex_syntax::hir::Hir;
 
 use super::{Compiler, operators::Needs};
 use crate::{
     id::{LaneId, Phase, RuleIndex},
     operator::{Operator, leading_integer},
+    parts::SharedSieve,
     plan::Cell,
     program::{Asks, CellId, Gate, Rule, Select, Source, SourceId, Target},
     recall::may_be_recalled,
@@ -25,7 +28,7 @@ pub(super) struct Gated<'r> {
     pub(super) operator: &'r Operator,
     pub(super) negated: bool,
     pub(super) lane: LaneId,
-    pub(super) tags: &'r [Box<str>],
+    pub(super) tags: &'r [Arc<str>],
 }
 
 /// Patterns that are to be one sieve.
@@ -171,18 +174,21 @@ impl Compiler<'_> {
     }
 
     /// Compiles the sieves. A rule whose sieve would be too large has no gate.
-    pub(super) fn build_sieves(&mut self, rules: &mut [Rule]) -> Vec<Sieve> {
+    pub(super) fn build_sieves(&mut self, rules: &mut [Rule]) -> Vec<Arc<Sieve>> {
         let drafts = core::mem::take(&mut self.sieves);
-        let built: Vec<_> = drafts.iter().map(|draft| Sieve::new(&draft.patterns)).collect();
-        if built.iter().all(Option::is_some) {
-            return built.into_iter().flatten().collect();
-        }
+        let built: Option<Vec<SharedSieve>> =
+            drafts.iter().map(|draft| self.parts.sieve(&draft.patterns)).collect();
+        let built = built.unwrap_or_default();
         for rule in rules {
-            if matches!(rule.gate, Gate::Sieve { .. }) {
-                rule.gate = Gate::Open;
+            if let Gate::Sieve { sieve, pattern, .. } = &mut rule.gate {
+                let shared = built.get(usize::from(*sieve));
+                match shared.and_then(|shared| shared.patterns.get(usize::from(*pattern))) {
+                    Some(place) => *pattern = *place,
+                    None => rule.gate = Gate::Open,
+                }
             }
         }
-        Vec::new()
+        built.into_iter().map(|shared| shared.sieve).collect()
     }
 
     fn source_id(&mut self, target: &Target) -> SourceId {

@@ -12,7 +12,9 @@ impl Compiler<'_> {
         // Rules are selected by tag, message and id while others are lowered, so the drafts stay in
         // place, with their actions.
         let count = self.drafts.len();
-        (0..count).filter_map(|index| self.lower_rule(index)).collect()
+        let mut rules: Vec<Rule> = (0..count).filter_map(|index| self.lower_rule(index)).collect();
+        rules.shrink_to_fit();
+        rules
     }
 
     fn lower_rule(&mut self, index: usize) -> Option<Rule> {

@@ -1,6 +1,5 @@
 //! Operators: name and argument → compiled operator.
 
-use aho_corasick::AhoCorasick;
 use regex_syntax::hir::Hir;
 use seclang::{Operator as Written, SourceId};
 
@@ -62,8 +61,11 @@ impl Compiler<'_> {
             "rxglobal" => {
                 return Ok((Operator::RxGlobal(self.rx(written, argument)?), needs(argument)));
             }
-            "pm" => return phrases(&words(argument)?),
-            "pmf" | "pmfromfile" => return phrases(&self.phrases_from_files(argument, source)?),
+            "pm" => return self.phrases(&words(argument)?),
+            "pmf" | "pmfromfile" => {
+                let list = self.phrases_from_files(argument, source)?;
+                return self.phrases(&list);
+            }
             "eq" => Operator::Number(Comparison::Eq, self.parameter(argument)?),
             "ge" => Operator::Number(Comparison::Ge, self.parameter(argument)?),
             "gt" => Operator::Number(Comparison::Gt, self.parameter(argument)?),
@@ -84,10 +86,10 @@ impl Compiler<'_> {
             "validateutf8encoding" => Operator::ValidateUtf8Encoding,
             "detectsqli" => Operator::DetectSqli,
             "detectxss" => Operator::DetectXss,
-            "verifycc" => Operator::Verify(CheckDigit::CreditCard, pattern(argument)?),
-            "verifycpf" => Operator::Verify(CheckDigit::Cpf, pattern(argument)?),
-            "verifyssn" => Operator::Verify(CheckDigit::Ssn, pattern(argument)?),
-            "verifysvnr" => Operator::Verify(CheckDigit::Svnr, pattern(argument)?),
+            "verifycc" => Operator::Verify(CheckDigit::CreditCard, self.pattern(argument)?),
+            "verifycpf" => Operator::Verify(CheckDigit::Cpf, self.pattern(argument)?),
+            "verifyssn" => Operator::Verify(CheckDigit::Ssn, self.pattern(argument)?),
+            "verifysvnr" => Operator::Verify(CheckDigit::Svnr, self.pattern(argument)?),
             "geolookup" => Operator::Deferred(self.geo_lookup(written)),
             "rbl" => Operator::Deferred(self.rbl(written, argument)?),
             "unconditionalmatch" => Operator::UnconditionalMatch,
@@ -99,7 +101,7 @@ impl Compiler<'_> {
     }
 
     fn rx(&mut self, written: &Written, argument: &str) -> Result<Pattern, String> {
-        let pattern = pattern(argument)?.with_steps_max(self.limits.backtrack_steps_max);
+        let pattern = self.pattern(argument)?.with_steps_max(self.limits.backtrack_steps_max);
         if pattern.backtracks() {
             self.warn(
                 written.span,
@@ -108,6 +110,23 @@ impl Compiler<'_> {
             );
         }
         Ok(pattern)
+    }
+
+    fn pattern(&mut self, argument: &str) -> Result<Pattern, String> {
+        if has_macro(argument) {
+            return Err("macros are supported in the patterns of @rx and @rxGlobal only".to_owned());
+        }
+        self.parts.pattern(argument)
+    }
+
+    /// `@pm`: a value that matches holds one of the phrases, so it holds a part of one.
+    fn phrases(&mut self, list: &[Vec<u8>]) -> Result<(Operator, Needs), String> {
+        if list.is_empty() {
+            return Err("there is no phrase to look for".to_owned());
+        }
+        let automaton = self.parts.phrases(list)?;
+        let texts = list.iter().map(|phrase| scan::window(&phrase.to_ascii_lowercase()).to_vec());
+        Ok((Operator::Pm(automaton), Needs::OneOf(texts.collect())))
     }
 
     fn geo_lookup(&mut self, written: &Written) -> Deferred {
@@ -187,32 +206,12 @@ fn needs(pattern: &str) -> Needs {
     }
 }
 
-fn pattern(argument: &str) -> Result<Pattern, String> {
-    if has_macro(argument) {
-        return Err("macros are supported in the patterns of @rx and @rxGlobal only".to_owned());
-    }
-    Pattern::new(argument)
-}
-
 /// Lines of a data file without comments, surrounding white space and blank lines.
 fn data_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes
         .split(|&byte| byte == b'\n')
         .map(<[u8]>::trim_ascii)
         .filter(|line| !line.is_empty() && !line.starts_with(b"#"))
-}
-
-/// `@pm`: a value that matches holds one of the phrases, so it holds a part of one.
-fn phrases(list: &[Vec<u8>]) -> Result<(Operator, Needs), String> {
-    if list.is_empty() {
-        return Err("there is no phrase to look for".to_owned());
-    }
-    let automaton = AhoCorasick::builder()
-        .ascii_case_insensitive(true)
-        .build(list)
-        .map_err(|error| format!("the phrases do not compile: {error}"))?;
-    let texts = list.iter().map(|phrase| scan::window(&phrase.to_ascii_lowercase()).to_vec());
-    Ok((Operator::Pm(automaton), Needs::OneOf(texts.collect())))
 }
 
 /// The phrases of `@pm`: separated by white space, with `|41 42|` for bytes in hexadecimal.

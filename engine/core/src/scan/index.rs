@@ -1,6 +1,9 @@
 //! The texts of all rules as one automaton, and which rules each of them names.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use aho_corasick::{
     Anchored, MatchKind,
@@ -8,14 +11,26 @@ use aho_corasick::{
     dfa::DFA,
 };
 
-use crate::id::RuleIndex;
+use crate::{id::RuleIndex, parts::Parts};
 
 /// Tells which rules may match a value, by the texts they need.
-///
-/// A table of transitions, made from the automaton that `aho_corasick` builds: its own is as fast for each
-/// byte but asks more of each state, and what it finds are texts and not rules.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
+    /// Finds the texts.
+    table: Option<Arc<Table>>,
+    /// For each state in which texts end, where its part of `named` ends: it begins where that of the state
+    /// before it does.
+    ends: Vec<u32>,
+    /// Rules.
+    named: Vec<u16>,
+}
+
+/// Finds texts: a table of transitions, made from the automaton that `aho_corasick` builds. Its own is as
+/// fast for each byte but asks more of each state.
+///
+/// Knows nothing of rules, so that rulesets can share it.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
     /// The column of each byte. Bytes that are in no text share one, as do the cases of a letter.
     columns: Vec<u8>,
     /// By state and column, where a row begins; the first row is where a value begins. One column more says
@@ -25,10 +40,12 @@ pub(crate) struct Index {
     named_from: u32,
     /// The place of that column.
     last: u32,
-    /// For each of those states, the range of `named` that it has.
+    /// For each of those states, the range of `ended` that it has.
     ends: Vec<(u32, u32)>,
-    /// Words of the set of rules, and which bits of them are named.
-    named: Vec<(u32, u64)>,
+    /// Places of texts in `texts`.
+    ended: Vec<u32>,
+    /// Sorted, in lower case.
+    texts: Vec<Box<[u8]>>,
 }
 
 /// Collects the texts of rules.
@@ -53,63 +70,99 @@ impl IndexBuilder {
         true
     }
 
-    /// Compiles the automaton. Without one (no texts, or too many), every rule is always named.
-    pub(crate) fn build(self) -> Index {
-        self.table().unwrap_or_default()
+    /// Compiles the automaton, or takes a known one. Without one (no texts, or too many), every rule is
+    /// always named.
+    pub(crate) fn build(self, parts: &mut Parts) -> Index {
+        self.index(parts).unwrap_or_default()
     }
 
-    fn table(self) -> Option<Index> {
+    fn index(self, parts: &mut Parts) -> Option<Index> {
         if self.texts.is_empty() {
             return None;
         }
-        let automaton = DFA::builder()
-            .match_kind(MatchKind::Standard)
-            .prefilter(false)
-            .build(self.texts.keys())
-            .ok()?;
-        let (columns, bytes) = self.columns();
+        let texts: Vec<&[u8]> = self.texts.keys().map(Vec::as_slice).collect();
+        let table = parts.table(&texts)?;
+        let mut postings: Vec<&[u16]> = vec![&[]; table.len()];
+        for (text, rules) in &self.texts {
+            *postings.get_mut(table.position(text)?)? = rules;
+        }
+        let mut index = Index { ends: Vec::with_capacity(table.ends.len()), ..Index::default() };
+        for &(first, last) in &table.ends {
+            index.add_end(table.ended.get(first as usize..last as usize)?, &postings)?;
+        }
+        index.named.shrink_to_fit();
+        Some(Index { table: Some(table), ..index })
+    }
+}
+
+impl Table {
+    /// Compiles texts in lower case, sorted, none of them empty. `None` where they are too many.
+    pub(crate) fn new(texts: &[&[u8]]) -> Option<Self> {
+        let automaton =
+            DFA::builder().match_kind(MatchKind::Standard).prefilter(false).build(texts).ok()?;
+        let (columns, bytes) = columns(texts);
         let states = States::of(&automaton, &bytes)?;
         let last = u32::try_from(bytes.len()).ok()?;
         let width = last + 1;
         let row = |id: StateID| states.places.get(&id)?.checked_mul(width);
-        let mut index = Index {
+        let mut table = Self {
             columns,
             next: Vec::with_capacity(states.order.len() * (bytes.len() + 1)),
             named_from: states.plain.checked_mul(width)?,
             last,
             ends: Vec::new(),
-            named: Vec::new(),
+            ended: Vec::new(),
+            texts: texts.iter().map(|&text| text.into()).collect(),
         };
-        let postings: Vec<&[u16]> = self.texts.values().map(Vec::as_slice).collect();
         for &state in &states.order {
             for &byte in &bytes {
-                index.next.push(row(automaton.next_state(Anchored::No, state, byte))?);
+                table.next.push(row(automaton.next_state(Anchored::No, state, byte))?);
             }
-            index.next.push(u32::try_from(index.ends.len()).ok()?);
+            table.next.push(u32::try_from(table.ends.len()).ok()?);
             if automaton.is_match(state) {
-                index.add_end(&automaton, state, &postings)?;
+                table.add_end(&automaton, state)?;
             }
         }
-        Some(index)
+        Some(table)
     }
 
-    /// The column of each byte, and a byte of each column.
-    fn columns(&self) -> (Vec<u8>, Vec<u8>) {
-        let in_texts = |byte: u8| self.texts.keys().any(|text| text.contains(&byte));
-        let mut columns = vec![0; 256];
-        let absent = (0..=u8::MAX).find(|&byte| !byte.is_ascii_uppercase() && !in_texts(byte));
-        let mut bytes = Vec::from_iter(absent);
-        for byte in (0..=u8::MAX).filter(|&byte| in_texts(byte)) {
-            let column = u8::try_from(bytes.len()).unwrap_or_default();
-            bytes.push(byte);
-            for case in [byte, byte.to_ascii_uppercase()] {
-                if let Some(place) = columns.get_mut(usize::from(case)) {
-                    *place = column;
-                }
+    /// Notes which texts end in a state.
+    fn add_end(&mut self, automaton: &DFA, state: StateID) -> Option<()> {
+        let first = u32::try_from(self.ended.len()).ok()?;
+        for text in 0..automaton.match_len(state) {
+            self.ended.push(automaton.match_pattern(state, text).as_u32());
+        }
+        self.ends.push((first, u32::try_from(self.ended.len()).ok()?));
+        Some(())
+    }
+
+    /// How many texts it finds.
+    pub(crate) const fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// The place of a text.
+    pub(crate) fn position(&self, text: &[u8]) -> Option<usize> {
+        self.texts.binary_search_by(|known| (**known).cmp(text)).ok()
+    }
+}
+
+/// The column of each byte, and a byte of each column.
+fn columns(texts: &[&[u8]]) -> (Vec<u8>, Vec<u8>) {
+    let in_texts = |byte: u8| texts.iter().any(|text| text.contains(&byte));
+    let mut columns = vec![0; 256];
+    let absent = (0..=u8::MAX).find(|&byte| !byte.is_ascii_uppercase() && !in_texts(byte));
+    let mut bytes = Vec::from_iter(absent);
+    for byte in (0..=u8::MAX).filter(|&byte| in_texts(byte)) {
+        let column = u8::try_from(bytes.len()).unwrap_or_default();
+        bytes.push(byte);
+        for case in [byte, byte.to_ascii_uppercase()] {
+            if let Some(place) = columns.get_mut(usize::from(case)) {
+                *place = column;
             }
         }
-        (columns, bytes)
     }
+    (columns, bytes)
 }
 
 /// The states of an automaton in an order in which those where texts end are last.
@@ -147,23 +200,23 @@ impl States {
 }
 
 impl Index {
-    /// Notes which rules are named by the texts that end in a state.
-    fn add_end(&mut self, automaton: &DFA, state: StateID, postings: &[&[u16]]) -> Option<()> {
-        let mut words: BTreeMap<u32, u64> = BTreeMap::new();
-        for text in 0..automaton.match_len(state) {
-            for &rule in *postings.get(automaton.match_pattern(state, text).as_usize())? {
-                *words.entry(u32::from(rule / 64)).or_default() |= 1 << (rule % 64);
-            }
+    /// Notes which rules are named by texts that end in a state.
+    fn add_end(&mut self, texts: &[u32], postings: &[&[u16]]) -> Option<()> {
+        let mut rules = BTreeSet::new();
+        for &text in texts {
+            rules.extend(postings.get(text as usize)?.iter().copied());
         }
-        let first = u32::try_from(self.named.len()).ok()?;
-        self.named.extend(words);
-        self.ends.push((first, u32::try_from(self.named.len()).ok()?));
+        self.named.extend(rules);
+        self.ends.push(u32::try_from(self.named.len()).ok()?);
         Some(())
     }
 
     /// Adds to `set`, bits over rules, those that may match in `value`. Says whether there are any.
     pub(crate) fn scan(&self, value: &[u8], set: &mut [u64]) -> bool {
-        let Some(columns) = self.columns.first_chunk::<256>() else {
+        let table = self.table.as_deref();
+        let Some((table, columns)) =
+            table.and_then(|table| Some((table, table.columns.first_chunk::<256>()?)))
+        else {
             set.fill(u64::MAX);
             return true;
         };
@@ -171,22 +224,23 @@ impl Index {
         let mut row = 0;
         for &byte in value {
             let cell = row as usize + usize::from(columns[usize::from(byte)]);
-            row = self.next.get(cell).copied().unwrap_or_default();
-            if row >= self.named_from {
-                self.name(row, set);
+            row = table.next.get(cell).copied().unwrap_or_default();
+            if row >= table.named_from {
+                self.name(table, row, set);
                 named = true;
             }
         }
         named
     }
 
-    fn name(&self, row: u32, set: &mut [u64]) {
-        let end = self.next.get((row + self.last) as usize).copied().unwrap_or(u32::MAX);
-        let (first, last) = self.ends.get(end as usize).copied().unwrap_or_default();
-        let named = self.named.get(first as usize..last as usize).unwrap_or_default();
-        for &(word, bits) in named {
-            if let Some(place) = set.get_mut(word as usize) {
-                *place |= bits;
+    fn name(&self, table: &Table, row: u32, set: &mut [u64]) {
+        let end = table.next.get((row + table.last) as usize).copied().unwrap_or(u32::MAX) as usize;
+        let first = end.checked_sub(1).and_then(|before| self.ends.get(before));
+        let first = first.copied().unwrap_or_default() as usize;
+        let last = self.ends.get(end).copied().unwrap_or_default() as usize;
+        for &rule in self.named.get(first..last).unwrap_or_default() {
+            if let Some(word) = set.get_mut(usize::from(rule) / 64) {
+                *word |= 1 << (rule % 64);
             }
         }
     }
@@ -204,7 +258,7 @@ mod tests {
         assert!(builder.add(RuleIndex(71), &[b"nio".to_vec(), b"\xE4".to_vec()]));
         assert!(!builder.add(RuleIndex(1 << 16), &[b"a".to_vec()]), "too many rules");
         assert!(!builder.add(RuleIndex(4), &[]) && !builder.add(RuleIndex(4), &[Vec::new()]));
-        let index = builder.build();
+        let index = builder.build(&mut Parts::default());
         for (value, expected) in [
             (&b"a UNION b"[..], [1 << 3, 1 << 7]),
             (b"<SCRIPT", [0, 1 << 6]),
@@ -219,7 +273,7 @@ mod tests {
             assert_eq!((set, named), (expected, expected != [0, 0]), "{value:?}");
         }
         let mut set = [0; 2];
-        assert!(IndexBuilder::default().build().scan(b"", &mut set));
+        assert!(IndexBuilder::default().build(&mut Parts::default()).scan(b"", &mut set));
         assert_eq!(set, [u64::MAX; 2], "what was not computed is unsure");
     }
 }

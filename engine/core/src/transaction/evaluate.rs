@@ -37,9 +37,7 @@ impl Transaction {
         }
         let program = Arc::clone(&self.program);
         let folded = program.folded.as_ref().filter(|_| !self.records_all());
-        if let Some(folded) = folded {
-            self.fold(folded, phase);
-        }
+        let folded = folded.filter(|folded| self.fold(folded, phase));
         let plans = folded.map_or(&program.plans, |folded| &folded.plans);
         let (Some(all), Some(plan)) = (program.plans.get(phase.index()), plans.get(phase.index()))
         else {
@@ -84,14 +82,19 @@ impl Transaction {
         }
     }
 
-    /// Does what was evaluated when rules were loaded.
-    fn fold(&mut self, folded: &Folded, phase: Phase) {
+    /// Does what was evaluated when rules were loaded. Says whether the other rules are those that are left:
+    /// where phase 1 did not run, such as for a request with too many headers, nothing was set.
+    fn fold(&mut self, folded: &Folded, phase: Phase) -> bool {
         if phase == Phase::RequestHeaders {
             for (slot, value) in &folded.members {
                 self.tx.set_slot(*slot, value);
             }
+            self.folded = true;
         }
-        self.budget.charge_steps(folded.steps.get(phase.index()).copied().unwrap_or_default());
+        if self.folded {
+            self.budget.charge_steps(folded.steps.get(phase.index()).copied().unwrap_or_default());
+        }
+        self.folded
     }
 
     /// Whether an `allow` has taken this phase out.

@@ -1,5 +1,7 @@
 //! What matched: for rules that ask (`MATCHED_VAR` and its like), and for logs.
 
+use std::sync::Arc;
+
 use std::borrow::Cow;
 
 use super::Transaction;
@@ -33,7 +35,7 @@ pub struct MatchedRule<'t> {
     /// 0 (emergency) to 7 (debug).
     pub severity: Option<u8>,
     /// `tag`, in the order written.
-    pub tags: &'t [Box<str>],
+    pub tags: &'t [Arc<str>],
     /// `ver`.
     pub ver: &'t str,
     /// `rev`.

@@ -4,6 +4,8 @@
 //! It is recorded only where it is asked for ([`Transaction::with_trace`]), within
 //! [`crate::Limits::trace_steps_max`] and [`crate::Limits::trace_bytes_max`], and changes no verdict.
 
+use std::sync::Arc;
+
 use core::ops::Range;
 use std::borrow::Cow;
 
@@ -50,7 +52,7 @@ pub struct TracedRule<'t> {
     /// The line on which it begins.
     pub line: u32,
     /// `tag`.
-    pub tags: &'t [Box<str>],
+    pub tags: &'t [Arc<str>],
     /// The operator's name without `@`; empty for `SecAction`.
     pub operator: &'static str,
     /// Whether the operator is negated (`!@`).
