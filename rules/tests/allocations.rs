@@ -116,9 +116,9 @@ fn a_used_transaction_allocates_nothing_for_an_ordinary_request() {
     let mut over = Vec::new();
     for row in ROWS {
         let counted = allocation_counter::measure(|| inspect(&mut transaction, row));
-        // That it was inspected: CRS was asked hundreds of times, and let it through.
+        // That it was inspected: CRS was asked, and let it through.
         assert!(transaction.verdict().refusal().is_none(), "{}", row.uri);
-        assert!(transaction.rule_steps() > 200, "{}: {}", row.uri, transaction.rule_steps());
+        assert!(transaction.rule_steps() > 100, "{}: {}", row.uri, transaction.rule_steps());
         if counted.count_total > row.allocations {
             let (count, bytes) = (counted.count_total, counted.bytes_total);
             over.push(format!("{}: {count} allocations of {bytes} bytes", row.uri));

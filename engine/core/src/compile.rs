@@ -20,10 +20,12 @@ mod operators;
 mod placebo;
 mod settle;
 mod targets;
+mod unseen;
 mod updates;
 
 pub(crate) use actions::SEVERITIES;
 pub(crate) use fold::Folded;
+pub(crate) use unseen::{Unseen, UnseenChains};
 
 use std::collections::HashMap;
 
@@ -398,8 +400,8 @@ impl<'s> Compiler<'s> {
         }
         self.placebo(&rules, &phases, &markers);
         let sieves = self.build_sieves(&mut rules);
-        let recall = Recall::new(&rules);
-        let folded = self.fold(&rules, &phases, &markers, &captures);
+        let (folded, unseen) = self.fold(&rules, &phases, &markers, &captures);
+        let recall = Recall::new(&rules, unseen);
         let mut tx_index: Vec<(Box<str>, TxSlot)> =
             self.tx_slots.into_iter().map(|(name, slot)| (name.into(), slot)).collect();
         tx_index.sort_unstable();

@@ -54,7 +54,7 @@ pub(crate) enum TextTest {
 }
 
 impl TextTest {
-    fn holds(self, value: &[u8], parameter: &[u8]) -> bool {
+    pub(crate) fn holds(self, value: &[u8], parameter: &[u8]) -> bool {
         match self {
             Self::BeginsWith => value.starts_with(parameter),
             Self::Contains => memmem::find(value, parameter).is_some(),

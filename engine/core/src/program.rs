@@ -483,6 +483,11 @@ impl Program {
         self
     }
 
+    /// Whether a rule is run for all of its values once it may match one of them.
+    pub(crate) fn runs_whole(&self, rule: RuleIndex) -> bool {
+        self.recall.as_ref().is_some_and(|recall| recall.whole.contains(rule))
+    }
+
     /// The mode that `SecRuleEngine` set.
     #[must_use]
     pub const fn rule_engine(&self) -> RuleEngine {

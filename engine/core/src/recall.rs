@@ -15,6 +15,7 @@ use core::fmt;
 use regex_automata::util::pool::Pool;
 
 use crate::{
+    compile::UnseenChains,
     id::{LaneId, RuleIndex, RuleSet},
     operator::Operator,
     program::Rule,
@@ -47,6 +48,9 @@ pub(crate) struct Recall {
     pub(crate) lanes: Vec<(LaneId, Vec<RuleIndex>)>,
     /// Those whose operator depends on the text alone: for the others, what their gates say is kept.
     pub(crate) exact: RuleSet,
+    /// Chains of which is known whether a text would complete them; they are run for all values, or not.
+    pub(crate) unseen: UnseenChains,
+    pub(crate) whole: RuleSet,
     /// One for each worker.
     tables: Pool<Table, fn() -> Table>,
 }
@@ -59,7 +63,7 @@ impl fmt::Debug for Recall {
 
 impl Recall {
     /// For the rules that have cells; `None` where there are none.
-    pub(crate) fn new(rules: &[Rule]) -> Option<Self> {
+    pub(crate) fn new(rules: &[Rule], unseen: UnseenChains) -> Option<Self> {
         let mut lanes: Vec<(LaneId, Vec<RuleIndex>)> = Vec::new();
         let mut exact = RuleSet::default();
         for (index, rule) in rules.iter().enumerate() {
@@ -75,8 +79,10 @@ impl Recall {
                 None => lanes.push((rule.lane, vec![index])),
             }
         }
+        let mut whole = RuleSet::default();
+        unseen.chains.iter().for_each(|chain| whole.insert(chain.rule));
         let tables = Pool::new(Table::default as fn() -> Table);
-        (!lanes.is_empty()).then_some(Self { lanes, exact, tables })
+        (!lanes.is_empty()).then_some(Self { lanes, exact, unseen, whole, tables })
     }
 
     /// What this worker knows.

@@ -390,6 +390,42 @@ fn a_request_refused_before_its_rules_is_logged_alike() {
     }
 }
 
+/// What the rules say of requests whose header names came before, and of those whose names did not.
+#[test]
+fn chains_that_leave_nothing_behind_are_left_out() {
+    let text = r#"SecRuleEngine On
+        SecAction "id:1,phase:1,pass,nolog,setvar:'tx.restricted=/proxy/ /x-bad/'"
+        SecRule REQUEST_HEADERS_NAMES "@rx ^.*$" "id:2,phase:1,deny,log,capture,t:lowercase,logdata:'%{MATCHED_VAR}',setvar:'tx.name_%{tx.0}=/%{tx.0}/',chain"
+        SecRule TX:/^name_/ "@within %{tx.restricted}" "setvar:tx.score=+1"
+        SecRule TX:/name_.*seen$/ "@unconditionalMatch" "id:3,phase:2,pass,log,logdata:'%{MATCHED_VAR}'"
+        SecRule TX:score "@gt 0" "id:4,phase:5,pass,log""#;
+    let input = Input::Text { name: "rules".to_owned(), text: text.to_owned() };
+    let build = || Program::build(core::slice::from_ref(&input), &NoFiles, Limits::default());
+    let mut fast = transaction(&Arc::new(build().unwrap()));
+    let mut slow = transaction(&Arc::new(build().unwrap().without_gates()));
+    let mut steps = Vec::new();
+    for round in 0..6 {
+        for headers in ["Host", "Host Accept", "Accept Proxy Host", "Seen", "Accept Seen X-Bad"] {
+            let lines = headers.split(' ').map(|name| format!("{name}: 1\n"));
+            let text = format!("GET / HTTP/1.1\n{}", lines.collect::<String>());
+            let request = Section { name: "request".to_owned(), text };
+            let told = [&mut fast, &mut slow].map(|transaction| {
+                run(transaction, &request, None, usize::MAX);
+                let matches = transaction.matched_rules().map(|rule| {
+                    let values = rule.matches.iter().map(|found| format!("{found:?}"));
+                    (rule.id.0, rule.logdata.to_owned(), values.collect::<Vec<_>>())
+                });
+                (transaction.verdict().clone(), matches.collect::<Vec<_>>())
+            });
+            assert_eq!(told[0], told[1], "{headers}, round {round}");
+            if headers == "Host Accept" {
+                steps.push(fast.rule_steps());
+            }
+        }
+    }
+    assert!(steps.last() < steps.first(), "nothing was left out: {steps:?}");
+}
+
 /// Each `data/warnings/NAME.conf` is accepted with exactly the warnings of `NAME.txt`.
 #[test]
 fn what_does_nothing_is_warned_of() {

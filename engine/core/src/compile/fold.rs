@@ -10,7 +10,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Compiler;
+use super::{
+    Compiler,
+    unseen::{UnseenChains, unseen},
+};
 use crate::{
     expand::{Expression, Segment},
     id::{LaneId, Phase, RuleIndex, RuleSet, TxSlot},
@@ -59,16 +62,44 @@ pub(super) struct Known {
 }
 
 impl Compiler<'_> {
-    /// Evaluates what can be evaluated; `None` where that is nothing.
+    /// Evaluates what can be evaluated; `None` where that is nothing. Besides, what the rest does unseen.
     pub(super) fn fold(
         &self,
         rules: &[Rule],
         phases: &[Vec<RuleIndex>; 5],
         markers: &[[u32; 5]],
         captures: &[TxSlot; Capture::GROUPS],
-    ) -> Option<Folded> {
-        let list = phases.get(Phase::RequestHeaders.index())?;
+    ) -> (Option<Folded>, UnseenChains) {
         let mut known = Known::new(self.limits.expansion_bytes_max);
+        // Where it ends early, what was evaluated before stays so.
+        let _ = self.evaluate(rules, phases, markers, captures, &mut known);
+        let settled = self.settle(rules, phases, markers, captures, &known);
+        let mut steps = settled.steps;
+        steps[Phase::RequestHeaders.index()] += known.steps;
+        let is_left =
+            |index: &RuleIndex| !known.folded.contains(*index) && !settled.rules.contains(*index);
+        let left = phases.each_ref().map(|list| list.iter().copied().filter(is_left).collect());
+        let starters = left.iter().flatten().copied().collect();
+        let unseen = settled.constants.map_or_else(UnseenChains::default, |constants| {
+            unseen(rules, starters, captures, &self.tx_names, &constants)
+        });
+        if left == *phases {
+            return (None, unseen);
+        }
+        let plans = plan::plans(rules, phases, &left, markers, &self.cells, &self.lanes);
+        (Some(Folded { steps, members: known.into_members(), plans }), unseen)
+    }
+
+    /// Evaluates rules of phase 1 from the first on, as long as what they do is known.
+    fn evaluate(
+        &self,
+        rules: &[Rule],
+        phases: &[Vec<RuleIndex>; 5],
+        markers: &[[u32; 5]],
+        captures: &[TxSlot; Capture::GROUPS],
+        known: &mut Known,
+    ) -> Option<()> {
+        let list = phases.get(Phase::RequestHeaders.index())?;
         let mut at = 0;
         while let Some((&index, rule)) =
             list.get(at).and_then(|at| Some((at, rules.get(at.get())?)))
@@ -95,17 +126,7 @@ impl Compiler<'_> {
             list.get(at..next)?.iter().for_each(|&index| known.folded.insert(index));
             at = next;
         }
-        let settled = self.settle(rules, phases, markers, captures, &known);
-        let mut steps = settled.steps;
-        steps[Phase::RequestHeaders.index()] += known.steps;
-        let is_left =
-            |index: &RuleIndex| !known.folded.contains(*index) && !settled.rules.contains(*index);
-        let left = phases.each_ref().map(|list| list.iter().copied().filter(is_left).collect());
-        if left == *phases {
-            return None;
-        }
-        let plans = plan::plans(rules, phases, &left, markers, &self.cells, &self.lanes);
-        Some(Folded { steps, members: known.into_members(), plans })
+        Some(())
     }
 }
 
@@ -153,7 +174,8 @@ impl Known {
         (!self.unknown.contains(&slot)).then(|| self.members.get(&slot).map(Vec::as_slice))
     }
 
-    fn evaluate(&self, expression: &Expression) -> Option<Vec<u8>> {
+    /// What an expression gives; `None` where that is not known.
+    pub(super) fn evaluate(&self, expression: &Expression) -> Option<Vec<u8>> {
         let mut text = Vec::new();
         for segment in expression.segments() {
             match segment {

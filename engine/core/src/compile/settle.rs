@@ -28,6 +28,8 @@ pub(super) struct Settled {
     pub(super) rules: RuleSet,
     /// What it would take to evaluate them, for each phase.
     pub(super) steps: [u64; 5],
+    /// The members of `TX` that stay as they are, where that was looked into.
+    pub(super) constants: Option<Known>,
 }
 
 /// Steps of a rule that does nothing but skip: the rule, and the number that it looks at.
@@ -73,6 +75,7 @@ impl Compiler<'_> {
             let left = left.filter(|&(_, index)| !known.folded.contains(index));
             settled.add_phase(rules, phase, left, markers, &constants, is_skipped);
         }
+        settled.constants = Some(constants);
         settled
     }
 

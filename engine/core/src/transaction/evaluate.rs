@@ -46,7 +46,10 @@ impl Transaction {
         if let Some(profile) = &mut self.profile {
             profile.enter(phase);
         }
-        self.recall(&program, phase);
+        // What is settled of chains is settled by what phase 1 begins with.
+        if program.folded.is_none() || self.folded {
+            self.recall(&program, phase);
+        }
         self.name_candidates(&program, plan);
         if let Some(profile) = &mut self.profile {
             profile.named();
@@ -174,8 +177,10 @@ impl Transaction {
         };
         self.scratch.values.clear();
         match rule.gate.cells() {
-            Some(cells) => self.collect_candidates(program, index, rule, cells),
-            None => rule.targets.iter().for_each(|target| self.collect(program, target)),
+            Some(cells) if !program.runs_whole(index) => {
+                self.collect_candidates(program, index, rule, cells);
+            }
+            _ => rule.targets.iter().for_each(|target| self.collect(program, target)),
         }
         if self.scratch.values.is_empty() {
             return false;

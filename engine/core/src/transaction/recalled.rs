@@ -2,21 +2,24 @@
 
 use super::{Transaction, scans::known_bytes};
 use crate::{
+    compile::Unseen,
+    expand::{Expression, Segment},
     id::{LaneId, Phase},
     operator::Capture,
-    program::{Gate, Program, Rule},
+    program::{Gate, Program, Rule, Select},
     recall::{Answer, LEARNED_MAX, Recall, TEXT_BYTES_MAX, Table, is_common_header},
     scan::ByteSet,
     store::{List, Slice, ValueId},
-    transaction::values::Part,
+    transaction::values::{Part, selects},
     variable::Variable,
 };
 
 impl Transaction {
     /// Looks up what is known of this request's texts.
     pub(super) fn recall(&mut self, program: &Program, phase: Phase) {
-        // Where rules are profiled, each is to cost what it costs.
-        let Some(recall) = program.recall.as_ref().filter(|_| self.profile.is_none()) else {
+        // Where rules are profiled, each is to cost what it costs; where they are traced, each is to be seen.
+        let is_watched = self.profile.is_some() || self.trace.is_some();
+        let Some(recall) = program.recall.as_ref().filter(|_| !is_watched) else {
             return;
         };
         if phase > Phase::RequestBody {
@@ -90,10 +93,14 @@ impl Transaction {
                     Gate::Bytes { bytes: needed, .. } => bytes.intersects(*needed),
                     _ => true,
                 };
-                if may
-                    && (!recall.exact.contains(index) || self.matches_one(rule, &stages))
-                    && let Some(word) = found.get_mut(word)
-                {
+                let unseen = recall.unseen.chains.iter().find(|chain| chain.rule == index);
+                let matches = match unseen {
+                    Some(chain) if may => {
+                        self.is_seen(program, rule, chain, &recall.unseen.observers, &stages)
+                    }
+                    _ => may && (!recall.exact.contains(index) || self.matches_one(rule, &stages)),
+                };
+                if matches && let Some(word) = found.get_mut(word) {
                     *word |= bit;
                 }
             }
@@ -117,6 +124,33 @@ impl Transaction {
         }
     }
 
+    /// Whether a chain that looks at one of these texts is completed by it, or leaves something that others
+    /// look at.
+    fn is_seen(
+        &self,
+        program: &Program,
+        rule: &Rule,
+        chain: &Unseen,
+        observers: &[Select],
+        stages: &[Slice],
+    ) -> bool {
+        let Some(operator) = &rule.operator else { return true };
+        let parameter = operator.parameter().and_then(|text| text.literal()).unwrap_or_default();
+        let mut capture = Capture::default();
+        stages.iter().any(|&stage| {
+            let stage = self.store.bytes(stage);
+            if !operator.matches(stage, parameter, true, &mut capture) {
+                return capture.gave_up;
+            }
+            let write = |text: &Expression| expanded(program, text, stage, &capture);
+            let (mut name, value) = (write(&chain.name), write(&chain.value));
+            name.make_ascii_lowercase();
+            name.len().max(value.len()) > program.limits.expansion_bytes_max
+                || chain.test.holds(&value, &chain.parameter) != chain.negated
+                || observers.iter().any(|select| selects(select, &name))
+        })
+    }
+
     /// Whether a rule matches one of these texts, or gives up.
     fn matches_one(&mut self, rule: &Rule, stages: &[Slice]) -> bool {
         let Some(operator) = &rule.operator else { return true };
@@ -128,4 +162,29 @@ impl Transaction {
                 || capture.gave_up
         })
     }
+}
+
+/// A text with what was captured.
+fn expanded(program: &Program, text: &Expression, value: &[u8], capture: &Capture) -> Vec<u8> {
+    let mut out = Vec::new();
+    for segment in text.segments() {
+        match segment {
+            Segment::Literal(text) => out.extend_from_slice(text),
+            Segment::Tx(slot) => {
+                let group = program.captures.iter().position(|capture| capture == slot);
+                out.extend_from_slice(group.map_or(&[], |group| captured(group, value, capture)));
+            }
+            Segment::Scalar(_) | Segment::Member(..) => {}
+        }
+    }
+    out
+}
+
+/// What a group has captured.
+fn captured<'v>(group: usize, value: &'v [u8], capture: &'v Capture) -> &'v [u8] {
+    if group == 0 && !capture.text.is_empty() {
+        return &capture.text;
+    }
+    let range = capture.groups.get(group).copied().flatten();
+    range.and_then(|(start, end)| value.get(start..end)).unwrap_or_default()
 }
