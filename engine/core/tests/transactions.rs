@@ -413,7 +413,7 @@ fn chains_that_leave_nothing_behind_are_left_out() {
                 run(transaction, &request, None, usize::MAX);
                 let matches = transaction.matched_rules().map(|rule| {
                     let values = rule.matches.iter().map(|found| format!("{found:?}"));
-                    (rule.id.0, rule.logdata.to_owned(), values.collect::<Vec<_>>())
+                    (rule.id.0, rule.logdata.clone().into_owned(), values.collect::<Vec<_>>())
                 });
                 (transaction.verdict().clone(), matches.collect::<Vec<_>>())
             });
