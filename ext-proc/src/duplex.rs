@@ -1,9 +1,9 @@
 //! Bodies in Envoy's mode `FULL_DUPLEX_STREAMED`: Envoy gives headers and body away, and passes on what it
 //! gets back. So nothing is given back before the verdict, and then all of it.
 
-use envoy_types::pb::envoy::service::ext_proc::v3::ProcessingResponse;
+use bytes::Bytes;
 
-use crate::reply::{self, Part};
+use crate::reply::{self, Answer, Part};
 
 /// Bytes of a body that one answer gives back.
 const PIECE_BYTES_MAX: usize = 64 << 10;
@@ -11,7 +11,7 @@ const PIECE_BYTES_MAX: usize = 64 << 10;
 /// What is held of one half of an exchange, request or response.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    headers: Option<ProcessingResponse>,
+    headers: Option<Answer>,
     body: Vec<u8>,
 }
 
@@ -20,9 +20,9 @@ pub(crate) struct Held {
 pub(crate) struct Seen {
     pub(crate) part: Part,
     /// The piece of a body in it, and whether it is the last.
-    pub(crate) piece: Option<(Vec<u8>, bool)>,
+    pub(crate) piece: Option<(Bytes, bool)>,
     /// What it would be answered in every other mode.
-    pub(crate) answer: ProcessingResponse,
+    pub(crate) answer: Answer,
 }
 
 impl Held {
@@ -33,7 +33,7 @@ impl Held {
 
     /// What is answered to a message: nothing as long as a verdict is awaited, then everything that was
     /// held, with the receipt of the verdict.
-    pub(crate) fn answers(&mut self, seen: Seen, awaited: bool) -> Vec<ProcessingResponse> {
+    pub(crate) fn answers(&mut self, seen: Seen, awaited: bool) -> Vec<Answer> {
         let Seen { part, piece, answer } = seen;
         let is_headers = matches!(part, Part::RequestHeaders | Part::ResponseHeaders);
         let (bytes, end) = piece.unwrap_or_default();
@@ -63,7 +63,7 @@ impl Held {
 }
 
 /// A body as answers; an empty one is one as well, as it may say that it is the end.
-fn pieces(part: Part, body: &[u8], end: bool) -> Vec<ProcessingResponse> {
+fn pieces(part: Part, body: &[u8], end: bool) -> Vec<Answer> {
     let count = body.len().div_ceil(PIECE_BYTES_MAX).max(1);
     let piece = |number: usize| {
         let bytes = body.chunks(PIECE_BYTES_MAX).nth(number).unwrap_or_default();

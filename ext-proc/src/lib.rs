@@ -8,7 +8,7 @@
 //! `allow_mode_override: true`; bodies are asked for by `mode_override`, as `BUFFERED_PARTIAL`, so that
 //! what becomes of bodies beyond Envoy's buffer is decided here.
 //!
-//! Protobuf stays in `wire` and `reply`; the rest deals in the inspector's types.
+//! Protobuf stays in `wire`, `reply` and `grpc`; the rest deals in the inspector's types.
 
 mod admin;
 mod admission;
@@ -21,6 +21,7 @@ mod document;
 mod duplex;
 mod envoy_canary;
 mod evaluators;
+mod grpc;
 mod metrics;
 mod out_of_band;
 mod profile;

@@ -1,30 +1,36 @@
-//! What Envoy is answered. The only file that writes its messages.
+//! What Envoy is answered. Nobody else writes its messages.
 
-use envoy_types::pb::{
-    envoy::{
-        config::core::v3::{
-            HeaderValue, HeaderValueOption, header_value_option::HeaderAppendAction,
-        },
-        extensions::filters::http::ext_proc::v3::{
-            ProcessingMode,
-            processing_mode::{BodySendMode, HeaderSendMode},
-        },
-        service::ext_proc::v3::{
-            BodyMutation, BodyResponse, CommonResponse, GrpcStatus, HeaderMutation,
-            HeadersResponse, ImmediateResponse, ProcessingResponse, StreamedBodyResponse,
-            TrailersResponse, body_mutation::Mutation, processing_response::Response,
-        },
-        r#type::v3::{HttpStatus, StatusCode},
+mod metadata;
+
+use envoy_types::pb::envoy::{
+    config::core::v3::{HeaderValue, HeaderValueOption, header_value_option::HeaderAppendAction},
+    extensions::filters::http::ext_proc::v3::{
+        ProcessingMode,
+        processing_mode::{BodySendMode, HeaderSendMode},
     },
-    google::protobuf::{ListValue, Struct, Value, value::Kind},
+    service::ext_proc::v3::{
+        BodyMutation, BodyResponse, CommonResponse, GrpcStatus, HeaderMutation, HeadersResponse,
+        ImmediateResponse, StreamedBodyResponse, TrailersResponse, body_mutation::Mutation,
+        processing_response::Response,
+    },
+    r#type::v3::{HttpStatus, StatusCode},
 };
-use glacis_inspector::{Receipt, Reply};
+use glacis_inspector::Reply;
 
 use crate::wire::BodyMode;
+pub(crate) use metadata::metadata;
 
-/// The namespace of the receipt in Envoy's dynamic metadata. The filter must list it in
-/// `metadata_options.receiving_namespaces.untyped`, or Envoy drops it.
-const NAMESPACE: &str = "glacis";
+/// `ProcessingResponse` of Envoy, with the dynamic metadata as the bytes of its message.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Answer {
+    /// What [`metadata`] makes; empty for none.
+    #[prost(bytes = "vec", tag = "8")]
+    pub(crate) dynamic_metadata: Vec<u8>,
+    #[prost(message, optional, tag = "9")]
+    pub(crate) mode_override: Option<ProcessingMode>,
+    #[prost(oneof = "Response", tags = "1, 2, 3, 4, 5, 6, 7, 11")]
+    response: Option<Response>,
+}
 
 /// Which message is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +73,7 @@ pub(crate) struct ModeOverride {
 }
 
 /// Lets `part` pass, with the headers in `remove` taken out of it.
-pub(crate) fn pass(part: Part, remove: Vec<String>) -> ProcessingResponse {
+pub(crate) fn pass(part: Part, remove: Vec<String>) -> Answer {
     let mutation = |remove| HeaderMutation { set_headers: Vec::new(), remove_headers: remove };
     let common = || CommonResponse {
         header_mutation: (!remove.is_empty()).then(|| mutation(remove)),
@@ -85,12 +91,12 @@ pub(crate) fn pass(part: Part, remove: Vec<String>) -> ProcessingResponse {
         Part::RequestTrailers => Response::RequestTrailers(TrailersResponse::default()),
         Part::ResponseTrailers => Response::ResponseTrailers(TrailersResponse::default()),
     };
-    ProcessingResponse { response: Some(response), ..ProcessingResponse::default() }
+    Answer { response: Some(response), ..Answer::default() }
 }
 
 /// Gives a piece of a body back, in the mode `FULL_DUPLEX_STREAMED`. `part` is the body of the request or
 /// of the response.
-pub(crate) fn streamed(part: Part, body: Vec<u8>, end_of_stream: bool) -> ProcessingResponse {
+pub(crate) fn streamed(part: Part, body: Vec<u8>, end_of_stream: bool) -> Answer {
     let piece = StreamedBodyResponse { body, end_of_stream, ..StreamedBodyResponse::default() };
     let mutation = BodyMutation { mutation: Some(Mutation::StreamedResponse(piece)) };
     let common = CommonResponse { body_mutation: Some(mutation), ..CommonResponse::default() };
@@ -100,11 +106,11 @@ pub(crate) fn streamed(part: Part, body: Vec<u8>, end_of_stream: bool) -> Proces
     } else {
         Response::ResponseBody(body)
     };
-    ProcessingResponse { response: Some(response), ..ProcessingResponse::default() }
+    Answer { response: Some(response), ..Answer::default() }
 }
 
 /// Answers the client instead.
-pub(crate) fn immediate(reply: &Reply) -> ProcessingResponse {
+pub(crate) fn immediate(reply: &Reply) -> Answer {
     // Envoy ignores a status that is none, and would answer 200 instead. One that its enumeration
     // does not list, such as 451, it passes on.
     let good = (200..=599).contains(&reply.status);
@@ -118,7 +124,7 @@ pub(crate) fn immediate(reply: &Reply) -> ProcessingResponse {
         details: reply.details.clone(),
     };
     let response = Some(Response::ImmediateResponse(response));
-    ProcessingResponse { response, ..ProcessingResponse::default() }
+    Answer { response, ..Answer::default() }
 }
 
 fn header(name: &str, value: &str) -> HeaderValueOption {
@@ -147,35 +153,4 @@ impl From<ModeOverride> for ProcessingMode {
             response_trailer_mode: send(mode.response_trailers),
         }
     }
-}
-
-/// The receipt as dynamic metadata.
-pub(crate) fn metadata(receipt: &Receipt<'_>) -> Struct {
-    let rules = receipt.rules.iter().map(|rule| text(&rule.to_string())).collect();
-    let mut fields = vec![
-        ("verdict", text(receipt.verdict)),
-        ("mode", text(receipt.mode.name())),
-        ("inspected", text(receipt.inspected)),
-        ("score", number(receipt.scores.inbound)),
-        ("score_outbound", number(receipt.scores.outbound)),
-        ("rules", Value { kind: Some(Kind::ListValue(ListValue { values: rules })) }),
-        ("profile", text(receipt.profile)),
-        ("ruleset", text(receipt.ruleset)),
-        ("request_id", text(receipt.request_id)),
-    ];
-    fields.extend(receipt.uninspected.map(|reason| ("uninspected", text(reason.name()))));
-    fields.extend(receipt.phase.map(|phase| ("phase", number(phase.number().into()))));
-    let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    let receipt = Value { kind: Some(Kind::StructValue(Struct { fields })) };
-    Struct { fields: [(NAMESPACE.to_owned(), receipt)].into() }
-}
-
-fn text(text: &str) -> Value {
-    Value { kind: Some(Kind::StringValue(text.to_owned())) }
-}
-
-/// Numbers are floating point in protobuf's `Value`; scores are small.
-#[expect(clippy::cast_precision_loss, reason = "exact below 2^53")]
-const fn number(number: i64) -> Value {
-    Value { kind: Some(Kind::NumberValue(number as f64)) }
 }

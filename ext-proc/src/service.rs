@@ -11,10 +11,6 @@ use std::{
     collections::VecDeque, fmt, io, panic::catch_unwind, path::Path, sync::Arc, time::Instant,
 };
 
-use envoy_types::pb::envoy::service::ext_proc::v3::{
-    ProcessingRequest, ProcessingResponse,
-    external_processor_server::{ExternalProcessor, ExternalProcessorServer},
-};
 use glacis_rules::Record;
 use glacis_service::{Readiness, overload};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -28,14 +24,15 @@ use crate::{
     canary,
     config::Config,
     document::Document,
-    envoy_canary,
+    envoy_canary, grpc,
     metrics::{ErrorKind, Metrics},
     reload::Reloader,
+    reply::Answer,
     ruleset::{Host, Rulesets},
     session::Session,
     shared::Shared,
     trace::Tracer,
-    wire::{Incoming, Message, WireError},
+    wire::{Incoming, Message, ProcessingRequest, WireError},
     work::{Crowded, Lost, Work},
 };
 
@@ -107,15 +104,13 @@ impl Processor {
     #[must_use]
     pub fn routes(self) -> Routes {
         let message_bytes_max = self.message_bytes_max;
-        Routes::new(ExternalProcessorServer::new(self).max_decoding_message_size(message_bytes_max))
+        Routes::new(grpc::Server::new(self, message_bytes_max))
     }
 }
 
-#[tonic::async_trait]
-impl ExternalProcessor for Processor {
-    type ProcessStream = Answers;
-
-    async fn process(
+impl Processor {
+    /// Opens a stream.
+    pub(crate) fn process(
         &self,
         request: Request<Streaming<ProcessingRequest>>,
     ) -> Result<Response<Answers>, Status> {
@@ -145,17 +140,17 @@ fn profile_of(metadata: &MetadataMap) -> Option<String> {
 }
 
 /// The answers on one stream.
-pub struct Answers {
+pub(crate) struct Answers {
     messages: Streaming<ProcessingRequest>,
     state: State,
     /// Answers that are still to be given.
-    answers: VecDeque<ProcessingResponse>,
+    answers: VecDeque<Answer>,
     shared: Arc<Shared>,
     _permit: OwnedSemaphorePermit,
 }
 
 /// What a message is answered.
-pub(crate) type Answered = Result<Vec<ProcessingResponse>, Status>;
+pub(crate) type Answered = Result<Vec<Answer>, Status>;
 
 enum State {
     /// For the next message.
@@ -173,7 +168,7 @@ impl fmt::Debug for Answers {
 }
 
 impl Stream for Answers {
-    type Item = Result<ProcessingResponse, Status>;
+    type Item = Result<Answer, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {

@@ -14,7 +14,6 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use envoy_types::pb::envoy::service::ext_proc::v3::ProcessingResponse;
 use glacis_inspector::{
     Decision, End, Hints, Inspector, Mode, Receipt, RequestHead, ResponseHead, request_id,
 };
@@ -27,7 +26,7 @@ use crate::{
     metrics::{ProfileMetrics, phase_name},
     profile::Profile,
     recording::Recorder,
-    reply::{self, ModeOverride, Part},
+    reply::{self, Answer, ModeOverride, Part},
     shared::Shared,
     trace::{Context, Exchange},
     wire::{Body, BodyMode, Head, Incoming, Message, Modes},
@@ -174,7 +173,7 @@ impl Session {
     }
 
     /// Answers a message: mostly once, and not where Envoy does not listen.
-    pub(crate) fn answer(&mut self, sent: Incoming) -> Result<Vec<ProcessingResponse>, Status> {
+    pub(crate) fn answer(&mut self, sent: Incoming) -> Result<Vec<Answer>, Status> {
         if self.request == Half::Headers {
             self.observed = sent.observability_mode;
             match sent.modes {
@@ -212,7 +211,7 @@ impl Session {
     }
 
     /// Answers what comes behind the request's headers.
-    fn later(&mut self, message: &Message) -> Result<ProcessingResponse, Status> {
+    fn later(&mut self, message: &Message) -> Result<Answer, Status> {
         if self.concluded && part(message) == Part::ResponseHeaders {
             self.shared.unasked_response();
         }
@@ -235,7 +234,7 @@ impl Session {
     }
 
     /// What Envoy is answered, which depends on whether it has given the body away.
-    fn give_back(&mut self, seen: Seen) -> Vec<ProcessingResponse> {
+    fn give_back(&mut self, seen: Seen) -> Vec<Answer> {
         let (mode, half, held) = if seen.part.is_of_request() {
             (self.modes.request, self.request, &mut self.held_request)
         } else {
@@ -249,7 +248,7 @@ impl Session {
 
     /// The answer to a message for whose verdict Envoy cannot wait, if rules may not block: a profile that
     /// only looks on must not refuse anything because it is slow.
-    pub(crate) fn pass_without_verdict(&self, message: &Message) -> Option<ProcessingResponse> {
+    pub(crate) fn pass_without_verdict(&self, message: &Message) -> Option<Answer> {
         // The end of the stream would be the end of the body.
         if self.is_duplex() {
             return None;
@@ -257,11 +256,11 @@ impl Session {
         let receipt = self.inspector.as_ref()?.receipt_without_verdict()?;
         let mut answer = reply::pass(part(message), Vec::new());
         self.shared.metrics.receipt(&receipt);
-        answer.dynamic_metadata = Some(reply::metadata(&receipt));
+        answer.dynamic_metadata = reply::metadata(&receipt);
         Some(answer)
     }
 
-    fn request_headers(&mut self, head: &Head) -> Result<ProcessingResponse, Status> {
+    fn request_headers(&mut self, head: &Head) -> Result<Answer, Status> {
         if self.request != Half::Headers || self.response != Half::Headers {
             return Err(Misordered::RequestHeadersTwice.into());
         }
@@ -375,7 +374,7 @@ impl Session {
         })
     }
 
-    fn request_body(&mut self, body: &Body) -> Result<ProcessingResponse, Misordered> {
+    fn request_body(&mut self, body: &Body) -> Result<Answer, Misordered> {
         let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
         let mode = match self.request {
             Half::Headers => return Err(Misordered::BeforeRequestHeaders),
@@ -399,7 +398,7 @@ impl Session {
         Ok(self.follow(&decision, Part::RequestBody, Vec::new()))
     }
 
-    fn request_trailers(&mut self) -> Result<ProcessingResponse, Misordered> {
+    fn request_trailers(&mut self) -> Result<Answer, Misordered> {
         let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
         let decision = match self.request {
             Half::Body(_) => inspector.request_body(&[], End::Last),
@@ -409,7 +408,7 @@ impl Session {
         Ok(self.follow(&decision, Part::RequestTrailers, Vec::new()))
     }
 
-    fn response_headers(&mut self, head: &Head) -> Result<ProcessingResponse, Misordered> {
+    fn response_headers(&mut self, head: &Head) -> Result<Answer, Misordered> {
         let misses_body = self.misses_body();
         let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
         if self.response != Half::Headers {
@@ -463,7 +462,7 @@ impl Session {
         })
     }
 
-    fn response_body(&mut self, body: &Body) -> Result<ProcessingResponse, Misordered> {
+    fn response_body(&mut self, body: &Body) -> Result<Answer, Misordered> {
         let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
         let mode = match self.response {
             Half::Headers => return Err(Misordered::ResponseBodyBeforeHeaders),
@@ -487,7 +486,7 @@ impl Session {
         Ok(self.follow(&decision, Part::ResponseBody, Vec::new()))
     }
 
-    fn response_trailers(&mut self) -> Result<ProcessingResponse, Misordered> {
+    fn response_trailers(&mut self) -> Result<Answer, Misordered> {
         let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
         let decision = match self.response {
             Half::Body(_) => inspector.response_body(&[], End::Last),
@@ -498,12 +497,7 @@ impl Session {
     }
 
     /// The answer to `part` that a decision asks for, with the receipt as it is now.
-    fn follow(
-        &mut self,
-        decision: &Decision,
-        part: Part,
-        remove: Vec<String>,
-    ) -> ProcessingResponse {
+    fn follow(&mut self, decision: &Decision, part: Part, remove: Vec<String>) -> Answer {
         let mut answer = match decision {
             Decision::Reply(reply) => {
                 self.refused = true;
@@ -515,7 +509,7 @@ impl Session {
         if let Some(receipt) = &receipt {
             self.shared.metrics.receipt(receipt);
         }
-        answer.dynamic_metadata = receipt.as_ref().map(reply::metadata);
+        answer.dynamic_metadata = receipt.as_ref().map(reply::metadata).unwrap_or_default();
         answer
     }
 

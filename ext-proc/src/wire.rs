@@ -1,23 +1,20 @@
 //! What Envoy sends, as plain values. The only file that reads its messages.
 
-use core::time::Duration;
-use std::collections::HashMap;
+mod message;
 
-use envoy_types::pb::{
-    envoy::{
-        config::core::v3::HeaderValue,
-        extensions::filters::http::ext_proc::v3::processing_mode::BodySendMode,
-        service::ext_proc::v3::{
-            HttpBody, HttpHeaders, ProcessingRequest, processing_request::Request,
-        },
-    },
-    google::protobuf::{Struct, value::Kind},
-};
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use envoy_types::pb::envoy::extensions::filters::http::ext_proc::v3::processing_mode::BodySendMode;
 use glacis_engine::Endpoint;
 use glacis_inspector::{
     Header, RequestHead, ResponseHead, has_body, has_response_body, parse_endpoint,
 };
 use tonic::Status;
+
+pub(crate) use message::ProcessingRequest;
+use message::{Group, HeaderValue, HttpBody, HttpHeaders, Part};
 
 /// The attribute with the profile of a route. What Envoy is given in `request_attributes` are expressions
 /// (CEL), and come back under their own text: this one looks into the metadata of the route.
@@ -79,7 +76,7 @@ pub(crate) struct Head {
 /// A body, or a piece of one.
 #[derive(Debug)]
 pub(crate) struct Body {
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Bytes,
     pub(crate) end_of_stream: bool,
 }
 
@@ -88,6 +85,8 @@ pub(crate) struct Body {
 pub(crate) enum WireError {
     /// It has no part of an exchange in it.
     Empty,
+    /// The name of a header is no text: it could not be taken out.
+    Name,
     /// Envoy is configured to send bodies in a mode that needs answers of another kind.
     Mode,
 }
@@ -95,6 +94,7 @@ pub(crate) enum WireError {
 impl From<WireError> for Status {
     fn from(error: WireError) -> Self {
         match error {
+            WireError::Name => Self::invalid_argument("the name of a header is no text"),
             WireError::Empty => Self::invalid_argument("a message without a part of the exchange"),
             WireError::Mode => Self::failed_precondition(
                 "the body mode GRPC is not supported: set NONE and allow_mode_override: true",
@@ -114,17 +114,17 @@ impl TryFrom<ProcessingRequest> for Incoming {
             }),
             None => None,
         };
-        let message = match sent.request.ok_or(WireError::Empty)? {
-            Request::RequestHeaders(head) => {
-                Message::RequestHeaders(Head::new(head, &sent.attributes))
+        let message = match sent.part.ok_or(WireError::Empty)? {
+            Part::RequestHeaders(head) => {
+                Message::RequestHeaders(Head::new(head, &sent.attributes)?)
             }
-            Request::RequestBody(body) => Message::RequestBody(body.into()),
-            Request::RequestTrailers(_) => Message::RequestTrailers,
-            Request::ResponseHeaders(head) => {
-                Message::ResponseHeaders(Head::new(head, &sent.attributes))
+            Part::RequestBody(body) => Message::RequestBody(body.into()),
+            Part::RequestTrailers(_) => Message::RequestTrailers,
+            Part::ResponseHeaders(head) => {
+                Message::ResponseHeaders(Head::new(head, &sent.attributes)?)
             }
-            Request::ResponseBody(body) => Message::ResponseBody(body.into()),
-            Request::ResponseTrailers(_) => Message::ResponseTrailers,
+            Part::ResponseBody(body) => Message::ResponseBody(body.into()),
+            Part::ResponseTrailers(_) => Message::ResponseTrailers,
         };
         Ok(Self { message, observability_mode: sent.observability_mode, modes })
     }
@@ -158,17 +158,31 @@ impl From<BodyMode> for BodySendMode {
 }
 
 impl Head {
-    fn new(head: HttpHeaders, attributes: &HashMap<String, Struct>) -> Self {
+    fn new(head: HttpHeaders, attributes: &[Group]) -> Result<Self, WireError> {
         let address = |name| attribute(attributes, name).and_then(parse_endpoint);
-        Self {
+        let headers = head.headers.map(|map| map.headers).unwrap_or_default();
+        if headers.iter().any(|header| core::str::from_utf8(&header.key).is_err()) {
+            return Err(WireError::Name);
+        }
+        Ok(Self {
             source: address("source.address"),
             destination: address("destination.address"),
             protocol: attribute(attributes, "request.protocol").map(str::to_owned),
             route: attribute(attributes, "xds.route_name").map(str::to_owned),
             route_profile: attribute(attributes, ROUTE_PROFILE).map(str::to_owned),
-            headers: head.headers.map(|map| map.headers).unwrap_or_default(),
+            headers,
             end_of_stream: head.end_of_stream,
-        }
+        })
+    }
+
+    /// The same in memory of its own: it holds nothing else of what came with it.
+    pub(crate) fn detached(&self) -> Self {
+        let headers = self.headers.iter().map(|header| HeaderValue {
+            key: Bytes::copy_from_slice(&header.key),
+            value: Bytes::copy_from_slice(&header.value),
+            raw_value: Bytes::copy_from_slice(&header.raw_value),
+        });
+        Self { headers: headers.collect(), ..self.clone() }
     }
 
     /// The headers. Envoy puts values into `raw_value`, as they may be any bytes.
@@ -212,18 +226,19 @@ impl Head {
 
     /// Names of headers that begin with `prefix`, which is in lower case.
     pub(crate) fn names_with_prefix(&self, prefix: &str) -> Vec<String> {
-        let names = self.headers.iter().map(|header| &header.key);
-        let begins = |name: &&String| {
-            name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+        let begins = |name: &&Bytes| {
+            let start = name.get(..prefix.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
         };
-        names.filter(begins).cloned().collect()
+        let names = self.headers.iter().map(|header| &header.key).filter(begins);
+        names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
     }
 }
 
 fn header(header: &HeaderValue) -> Header<'_> {
     let HeaderValue { key, value, raw_value } = header;
-    let value = if raw_value.is_empty() { value.as_bytes() } else { raw_value.as_slice() };
-    Header { name: key.as_bytes(), value }
+    let value = if raw_value.is_empty() { value } else { raw_value };
+    Header { name: key, value }
 }
 
 impl From<HttpBody> for Body {
@@ -235,10 +250,94 @@ impl From<HttpBody> for Body {
 
 /// An attribute that Envoy was asked for with `request_attributes`, when it is text. They come grouped
 /// by the name of a filter, of which there is one.
-fn attribute<'a>(attributes: &'a HashMap<String, Struct>, name: &str) -> Option<&'a str> {
-    let value = attributes.values().find_map(|group| group.fields.get(name))?;
-    match &value.kind {
-        Some(Kind::StringValue(text)) => Some(text),
-        _ => None,
+fn attribute<'a>(attributes: &'a [Group], name: &str) -> Option<&'a str> {
+    let groups = attributes.iter().filter_map(|group| group.attributes.as_ref());
+    let mut fields = groups.flat_map(|group| &group.fields);
+    let field = fields.find(|field| field.name == name.as_bytes())?;
+    core::str::from_utf8(field.value.as_ref()?.text.as_ref()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use envoy_types::pb::{
+        envoy::{
+            config::core::v3 as core,
+            service::ext_proc::v3::{self as generated, processing_request::Request},
+        },
+        google::protobuf::{self, value::Kind},
+    };
+    use prost::Message as _;
+
+    use super::*;
+
+    /// As others write it.
+    fn sent(names: &[&str]) -> generated::ProcessingRequest {
+        let header = |name: &&str| core::HeaderValue {
+            key: (*name).to_owned(),
+            value: "text".to_owned(),
+            raw_value: if name.starts_with(':') { b"ra\xffw".to_vec() } else { Vec::new() },
+        };
+        let map = core::HeaderMap { headers: names.iter().map(header).collect() };
+        let value = |kind| protobuf::Value { kind: Some(kind) };
+        let fields = [
+            ("source.address", value(Kind::StringValue("192.0.2.1:80".to_owned()))),
+            ("request.protocol", value(Kind::NumberValue(2.0))),
+            ("xds.route_name", value(Kind::StringValue("shop".to_owned()))),
+        ];
+        let fields = fields.map(|(name, value)| (name.to_owned(), value));
+        let group = protobuf::Struct { fields: fields.into() };
+        generated::ProcessingRequest {
+            attributes: [("envoy.filters.http.ext_proc".to_owned(), group)].into(),
+            observability_mode: true,
+            protocol_config: Some(generated::ProtocolConfiguration {
+                request_body_mode: BodySendMode::Streamed as i32,
+                ..generated::ProtocolConfiguration::default()
+            }),
+            request: Some(Request::RequestHeaders(generated::HttpHeaders {
+                headers: Some(map),
+                end_of_stream: true,
+                ..generated::HttpHeaders::default()
+            })),
+            ..generated::ProcessingRequest::default()
+        }
+    }
+
+    fn read(bytes: &[u8]) -> Result<Incoming, WireError> {
+        ProcessingRequest::decode(bytes).unwrap().try_into()
+    }
+
+    #[test]
+    fn what_others_write_is_read() {
+        let bytes = sent(&[":path", "accept", "X-Glacis-Test"]).encode_to_vec();
+        let incoming = read(&bytes).unwrap();
+        assert!(incoming.observability_mode);
+        let modes = Modes { request: BodyMode::Streamed, response: BodyMode::None };
+        assert_eq!(incoming.modes, Some(modes));
+        let Message::RequestHeaders(head) = incoming.message else { panic!("{incoming:?}") };
+        let head = head.detached();
+        let pairs: Vec<_> = head.headers().iter().map(|it| (it.name, it.value)).collect();
+        let path = (&b":path"[..], &b"ra\xffw"[..]);
+        let (accept, own) = ((&b"accept"[..], &b"text"[..]), (&b"X-Glacis-Test"[..], &b"text"[..]));
+        assert_eq!(pairs, [path, accept, own]);
+        assert_eq!(head.names_with_prefix("x-glacis-"), ["X-Glacis-Test"]);
+        assert!(head.end_of_stream);
+        assert_eq!(head.source.map(|source| source.port), Some(80));
+        assert_eq!((head.destination, head.protocol.as_deref()), (None, None));
+        assert_eq!(head.route.as_deref(), Some("shop"));
+    }
+
+    #[test]
+    fn what_cannot_be_answered_is_an_error() {
+        assert_eq!(read(&[]).unwrap_err(), WireError::Empty);
+        let mut bytes = sent(&["x-glacis-q"]).encode_to_vec();
+        let place = bytes.windows(10).position(|window| window == b"x-glacis-q").unwrap();
+        bytes[place + 9] = 0xff;
+        assert_eq!(read(&bytes).unwrap_err(), WireError::Name);
+        let unknown = generated::ProtocolConfiguration {
+            request_body_mode: BodySendMode::Grpc as i32,
+            ..generated::ProtocolConfiguration::default()
+        };
+        let message = generated::ProcessingRequest { protocol_config: Some(unknown), ..sent(&[]) };
+        assert_eq!(read(&message.encode_to_vec()).unwrap_err(), WireError::Mode);
     }
 }

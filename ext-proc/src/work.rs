@@ -14,13 +14,13 @@ use std::{
     time::Instant,
 };
 
-use envoy_types::pb::envoy::service::ext_proc::v3::ProcessingResponse;
 use tokio::{
     sync::oneshot,
     time::{Sleep, sleep},
 };
 
 use crate::{
+    reply::Answer,
     service::{Answered, answer},
     session::Session,
     wire::Incoming,
@@ -34,7 +34,7 @@ pub(crate) struct Work {
     deadline: Option<Pin<Box<Sleep>>>,
     given_up: Arc<AtomicBool>,
     /// The answer if there will be no verdict.
-    pass: Option<Box<ProcessingResponse>>,
+    pass: Option<Box<Answer>>,
 }
 
 /// The session, with the answer.
@@ -54,7 +54,7 @@ pub(crate) enum Lost {
 pub(crate) struct Crowded {
     pub(crate) session: Box<Session>,
     /// As in [`Work`].
-    pub(crate) pass: Option<Box<ProcessingResponse>>,
+    pub(crate) pass: Option<Box<Answer>>,
 }
 
 /// What goes to the thread.
@@ -107,7 +107,7 @@ fn evaluate(job: Job) -> Done {
 
 impl Work {
     /// The answer if there will be no verdict: none where rules may block.
-    pub(crate) const fn take_pass(&mut self) -> Option<Box<ProcessingResponse>> {
+    pub(crate) const fn take_pass(&mut self) -> Option<Box<Answer>> {
         self.pass.take()
     }
 }

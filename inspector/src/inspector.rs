@@ -129,8 +129,8 @@ struct Request {
     time: Duration,
     status: u16,
     audit_lot: u8,
-    /// Whether the client prefers HTML.
-    wants_html: bool,
+    /// What the client accepts: only a refusal asks whether it prefers HTML.
+    accept: Vec<u8>,
     /// Whether it is a call of gRPC.
     is_grpc: bool,
 }
@@ -139,7 +139,7 @@ struct Request {
 const UNKNOWN: Endpoint =
     Endpoint { address: core::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0 };
 
-/// Bytes remembered of method, URI and host.
+/// Bytes remembered of method, URI, host and `Accept`.
 const REMEMBERED_BYTES_MAX: usize = 1 << 10;
 
 /// Inspects one exchange after the other; see the [crate's documentation](crate).
@@ -187,7 +187,7 @@ impl Inspector {
                 time: Duration::ZERO,
                 status: 0,
                 audit_lot: 0,
-                wants_html: false,
+                accept: Vec::new(),
                 is_grpc: false,
             },
             body_seen: false,
@@ -244,13 +244,13 @@ impl Inspector {
         remember(&mut self.request.method, method);
         remember(&mut self.request.uri, path);
         remember(&mut self.request.host, host.unwrap_or_default());
+        remember(&mut self.request.accept, find(head.headers, b"accept").unwrap_or_default());
         self.request.client = client.unwrap_or(UNKNOWN);
         self.request.server = head.destination.unwrap_or(UNKNOWN);
         self.request.protocol = protocol(head.protocol);
         self.request.time = head.time;
         self.request.audit_lot = head.audit_lot;
         self.request.status = 0;
-        self.request.wants_html = find(head.headers, b"accept").is_some_and(prefers_html);
         self.request.is_grpc = is_grpc_call(head.headers);
         self.transaction.start(&Start {
             unique_id: head.id,
@@ -508,7 +508,7 @@ impl Inspector {
         };
         let rule = refusal.rule;
         let request = &self.request;
-        let wants = (request.wants_html, request.is_grpc);
+        let wants = (prefers_html(&request.accept), request.is_grpc);
         let shown = Shown::to(&self.settings.block_page, status, wants, &request.id);
         let Shown { mut headers, body, grpc_status } = shown;
         if grpc_status.is_none() {

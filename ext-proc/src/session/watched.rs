@@ -3,7 +3,6 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::service::ext_proc::v3::ProcessingResponse;
 use glacis_inspector::{Decision, End};
 
 use super::{Half, OWN_HEADERS, Session, end_of, lot, part};
@@ -11,7 +10,7 @@ use crate::{
     out_of_band::{Dropped, OutOfBand, Task, left_out},
     profile::Profile,
     recording::{NoRoom, Recorder},
-    reply::Part,
+    reply::{Answer, Part},
     shadow::Shadow,
     wire::{Body, BodyMode, Head, Message},
 };
@@ -30,7 +29,7 @@ impl Session {
         let shadowed = watch.shadow.as_ref().is_some_and(drawn);
         let Some(wanted) = watch.wanted(lot, shadowed) else { return };
         let share = self.shared.out_of_band.share();
-        match Recorder::begin(head.clone(), (id.to_owned(), time, lot), wanted, share) {
+        match Recorder::begin(head.detached(), (id.to_owned(), time, lot), wanted, share) {
             Ok(recorder) => self.recorder = Some((recorder, shadowed)),
             Err(NoRoom) => left_out(&self.shared, watch, shadowed, Dropped::Room),
         }
@@ -51,7 +50,7 @@ impl Session {
                 recorder.request_body(&body.bytes, end(body, mode))
             }
             Message::RequestTrailers => recorder.request_body(&[], End::Last),
-            Message::ResponseHeaders(head) => recorder.response_head(head.clone()),
+            Message::ResponseHeaders(head) => recorder.response_head(head.detached()),
             Message::ResponseBody(body) => {
                 let mode = match self.response {
                     Half::Body(mode) => mode,
@@ -106,7 +105,7 @@ impl Session {
     }
 
     /// The answer to a request's headers that are evaluated out of band only.
-    pub(super) fn let_headers_pass(&mut self, head: &Head) -> ProcessingResponse {
+    pub(super) fn let_headers_pass(&mut self, head: &Head) -> Answer {
         self.request = Half::Done;
         let remove = head.names_with_prefix(OWN_HEADERS);
         let mut answer = self.follow(&Decision::Continue, Part::RequestHeaders, remove);
@@ -115,7 +114,7 @@ impl Session {
     }
 
     /// The same for what comes behind them.
-    pub(super) fn let_pass(&mut self, message: &Message) -> ProcessingResponse {
+    pub(super) fn let_pass(&mut self, message: &Message) -> Answer {
         let part = part(message);
         let mut answer = self.follow(&Decision::Continue, part, Vec::new());
         if part == Part::ResponseHeaders {
