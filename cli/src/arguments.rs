@@ -17,6 +17,15 @@ pub(crate) enum Command {
     Ftw(FtwOptions),
     Geo(GeoOptions),
     Patches(PatchesOptions),
+    Status(StatusOptions),
+}
+
+/// `glacis status`.
+#[derive(Debug)]
+pub(crate) struct StatusOptions {
+    /// `host:port` of Envoy's admin port.
+    pub(crate) admin: String,
+    pub(crate) json: bool,
 }
 
 /// What virtual patches are printed as.
@@ -133,7 +142,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
 fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     match parser.next()? {
         None => {
-            Err("a command is needed: lint, eval, explain, profile, ftw, geo or patches".into())
+            Err("a command is needed: lint, eval, explain, profile, ftw, geo, patches or status"
+                .into())
         }
         Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(HELP)),
         Some(Arg::Short('V') | Arg::Long("version")) => Ok(Command::Help(VERSION)),
@@ -145,6 +155,7 @@ fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Some("ftw") => ftw(parser),
             Some("geo") => geo(parser),
             Some("patches") => patches(parser),
+            Some("status") => status(parser),
             Some("help") => Ok(Command::Help(HELP)),
             _ => Err(format!("there is no command {}", name.display()).into()),
         },
@@ -311,6 +322,19 @@ fn geo(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     }
 }
 
+fn status(parser: &mut Parser) -> Result<Command, lexopt::Error> {
+    let mut options = StatusOptions { admin: "127.0.0.1:9901".to_owned(), json: false };
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(STATUS_HELP)),
+            Arg::Long("admin") => options.admin = parser.value()?.string()?,
+            Arg::Long("json") => options.json = true,
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Command::Status(options))
+}
+
 fn patches(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     let mut words = Vec::new();
     while let Some(argument) = parser.next()? {
@@ -380,7 +404,7 @@ fn authority(url: &str) -> Result<String, lexopt::Error> {
 
 fn check(command: &Command) -> Result<(), String> {
     match command {
-        Command::Help(_) | Command::Geo(_) | Command::Patches(_) => Ok(()),
+        Command::Help(_) | Command::Geo(_) | Command::Patches(_) | Command::Status(_) => Ok(()),
         Command::Lint(options) if options.rules.is_empty() => {
             Err("lint needs at least one file of rules".to_owned())
         }
@@ -442,6 +466,7 @@ Usage: glacis COMMAND [OPTION…]
   ftw --tests DIR --rules FILE         run regression tests in the format of the OWASP CRS
   geo build FILE.mmdb                  countries of addresses, for the wasm-filter
   patches seclang|filter FILE…         virtual patches as rules, or for the wasm-filter
+  status                               the breakers of a running Envoy
 
 `glacis COMMAND --help` says more.
 
@@ -455,6 +480,19 @@ Usage: glacis patches seclang FILE…   rules of phase 1
        glacis patches filter FILE…    the value of virtual_patches in the plugin configuration
 
 Patches that have expired are named on standard error and left out.
+";
+
+const STATUS_HELP: &str = "\
+Say which breakers of a running Envoy are closed, open or half-open, and what has passed uninspected.
+
+Usage: glacis status [OPTION…]
+
+      --admin HOST:PORT   Envoy's admin port; 127.0.0.1:9901 unless told
+      --json              for programs
+
+A breaker is what Envoy's health checks and outlier detection make of a cluster: closed while a host is in
+service, open when none is, half-open when none is and probes begin to succeed. It is watched for 0.3 s when it
+is not closed. The exit status is 1 then.
 ";
 
 const GEO_HELP: &str = "\

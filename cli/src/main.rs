@@ -1,5 +1,5 @@
 //! The glacis command: checks rules, evaluates requests, explains what became of them and tells what
-//! rules cost, runs the regression tests of the CRS, makes tables of countries.
+//! rules cost, runs the regression tests of the CRS, makes tables of countries, tells the state of breakers.
 //!
 //! Exit status: 0 when all is well, 1 when something was found (an error in rules or input, a failed
 //! test), 2 when the command was called wrongly. Results go to standard output, remarks to standard
@@ -18,6 +18,7 @@ mod patches;
 mod profile;
 mod record;
 mod ruleset;
+mod status;
 
 use std::process::ExitCode;
 
@@ -47,5 +48,6 @@ fn run(command: &Command) -> Result<Outcome, Fault> {
         Command::Ftw(options) => ftw::run(options),
         Command::Geo(options) => geo::run(options),
         Command::Patches(options) => patches::run(options),
+        Command::Status(options) => status::run(options),
     }
 }

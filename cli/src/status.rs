@@ -1,0 +1,61 @@
+//! `glacis status`: the breakers of a running Envoy, as its admin port tells of them.
+//!
+//! Envoy has no breaker of three states for external services; its health checks, its outlier detection and its
+//! panic threshold of 0 are one. This says in which state each is:
+//! closed while a host is in service; open when none is; half-open when none is and probes begin to succeed.
+
+mod admin;
+mod breaker;
+
+use std::io::Write as _;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::arguments::StatusOptions;
+use crate::output::{self, Fault, Outcome};
+use breaker::{Breaker, State};
+
+/// Between two looks: more than one probe of the shipped configuration (0.2 s), so that one that succeeds while the
+/// breaker is open is seen.
+const BETWEEN: Duration = Duration::from_millis(300);
+
+/// What is asked of the statistics: those of clusters, of ext_proc and of the guard.
+const FILTER: &str = "^cluster\\.|ext_proc|rbac";
+
+/// Prints the state of each breaker; one that is not closed is a finding.
+pub(crate) fn run(options: &StatusOptions) -> Result<Outcome, Fault> {
+    let ask = |path: &str| {
+        admin::get(&options.admin, path)
+            .map_err(|error| Fault::Input(format!("{}: {error}", options.admin)))
+    };
+    let stats = format!("/stats?filter={}", admin::encoded(FILTER));
+    let before = ask(&stats)?;
+    let mut after = before.clone();
+    if breaker::breakers(&before, &before, "").iter().any(|breaker| breaker.state != State::Closed)
+    {
+        sleep(BETWEEN);
+        after = ask(&stats)?;
+    }
+    let hosts = ask("/clusters?format=json")?;
+    let breakers = breaker::breakers(&before, &after, &hosts);
+    if breakers.is_empty() {
+        let none = "no cluster of this Envoy has health checks, so none has a breaker";
+        return Err(Fault::Input(format!("{}: {none}", options.admin)));
+    }
+    let passes = breaker::passes(&after);
+    let mut out = output::results();
+    match options.json {
+        true => {
+            let told: Vec<_> = breakers.iter().map(Breaker::json).collect();
+            writeln!(out, "{}", json!({"breakers": told, "counters": passes}))?;
+        }
+        false => write!(out, "{}", breaker::table(&breakers, &passes))?,
+    }
+    out.flush()?;
+    match breakers.iter().all(|breaker| breaker.state == State::Closed) {
+        true => Ok(Outcome::Clean),
+        false => Ok(Outcome::Findings),
+    }
+}
