@@ -42,11 +42,46 @@ impl Envoy {
         admin_port: u16,
         folder: &Folder,
     ) -> Outcome<Self> {
+        // Hot restart would tie together all Envoys of this machine.
+        Self::run(program, root, config, admin_port, folder, &["--disable-hot-restart".to_owned()])
+    }
+
+    /// As [`Envoy::start`], but this Envoy can be replaced by one of the next epoch: the new one takes over its
+    /// sockets, and the old one ends by itself some seconds later.
+    ///
+    /// # Errors
+    ///
+    /// As [`Envoy::start`].
+    pub fn start_replaceable(
+        program: &Path,
+        root: &Path,
+        config: &str,
+        admin_port: u16,
+        folder: &Folder,
+        epoch: u32,
+    ) -> Outcome<Self> {
+        // The number that old and new share is that of a port which nobody else has.
+        let base = admin_port.to_string();
+        let epoch = epoch.to_string();
+        let options = ["--base-id", &base, "--restart-epoch", &epoch];
+        let times = ["--drain-time-s", "3", "--parent-shutdown-time-s", "5"];
+        let options: Vec<String> =
+            options.into_iter().chain(times).map(ToOwned::to_owned).collect();
+        Self::run(program, root, config, admin_port, folder, &options)
+    }
+
+    fn run(
+        program: &Path,
+        root: &Path,
+        config: &str,
+        admin_port: u16,
+        folder: &Folder,
+        options: &[String],
+    ) -> Outcome<Self> {
         let config = folder.write(CONFIG, config)?;
         let mut command = Command::new(program);
         command.arg("-c").arg(&config).current_dir(root);
-        // Hot restart would tie together all Envoys of this machine.
-        command.args(["--disable-hot-restart", "--concurrency", "2", "-l", "warning"]);
+        command.args(["--concurrency", "2", "-l", "warning"]).args(options);
         let mut process = Process::start("envoy", &mut command, &folder.file(LOG))?;
         let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, admin_port));
         let live = || http::fetch(admin, "/ready").is_ok_and(|answer| answer.status == 200);

@@ -181,10 +181,19 @@ impl Connection {
     ///
     /// If the peer is gone, silent, or answers with what is no HTTP.
     pub fn send(&mut self, request: &Request) -> Outcome<Response> {
+        self.exchange(&request.bytes(), &request.method)
+    }
+
+    /// Sends the bytes of a request of this method and reads the answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::send`].
+    pub fn exchange(&mut self, request: &[u8], method: &str) -> Outcome<Response> {
         // A refusal may come, and the connection be closed, before the body is sent: then the
         // answer is what matters, not the error.
-        let written = self.write(&request.bytes());
-        let answer = self.read_head().and_then(|head| self.read_body(head, &request.method));
+        let written = self.write(request);
+        let answer = self.read_head().and_then(|head| self.read_body(head, method));
         match (written, answer) {
             (_, Ok(answer)) => Ok(answer),
             (Err(failure), Err(_)) | (Ok(()), Err(failure)) => Err(failure),

@@ -25,7 +25,7 @@ pub const PATIENT: &[(&str, &str)] = &[
     ),
     ("message_timeout: 0.5s", "message_timeout: 15s"),
     ("{interval: 5s, timeout: 1s}", "{interval: 60s, timeout: 60s}"),
-    ("- timeout: 0.25s\n      interval: 0.5s", "- timeout: 15s\n      interval: 0.5s"),
+    ("- timeout: 0.25s\n      interval: 0.2s", "- timeout: 15s\n      interval: 0.2s"),
 ];
 
 /// The same for ext-proc.

@@ -73,6 +73,22 @@ pub fn empty_ext_proc() -> Outcome<PathBuf> {
     place("GLACIS_EMPTY_EXT_PROC", &usual, "cargo build --workspace --bins")
 }
 
+/// The binary of the sample upstream (`GLACIS_SAMPLE_UPSTREAM`).
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn sample_upstream() -> Outcome<PathBuf> {
+    let usual = binaries_folder().join("sample-upstream");
+    place("GLACIS_SAMPLE_UPSTREAM", &usual, "cargo build --workspace --bins")
+}
+
+/// Redis (`GLACIS_REDIS`), or the one on the path.
+pub fn redis() -> PathBuf {
+    let named = env::var_os("GLACIS_REDIS").filter(|named| !named.is_empty());
+    PathBuf::from(named.unwrap_or_else(|| "redis-server".into()))
+}
+
 /// The binary of the command `glacis` (`GLACIS_CLI`).
 ///
 /// # Errors

@@ -11,6 +11,7 @@
 
 mod bench;
 mod cargo;
+mod chaos;
 mod digest;
 mod failure;
 mod fetch;
@@ -106,6 +107,18 @@ const COMMANDS: &[Command] = &[
         options: "[--release] [-- COUNT]",
         about: "exchange the rules under load through a real Envoy, 100 times unless told",
         run: up::reload,
+    },
+    Command {
+        name: "chaos",
+        options: "[--quick] [--list] [--report FILE] [NAME…]",
+        about: "break things under load through a real Envoy, and tell what was seen (docs/resilience.md)",
+        run: chaos::chaos,
+    },
+    Command {
+        name: "soak",
+        options: "[--hours|--minutes N] [--rps R] [--report FOLDER]",
+        about: "mixed traffic at a steady rate through the whole stack, and what grows: 3 minutes unless told",
+        run: chaos::soak,
     },
     Command { name: "help", options: "", about: "this table", run: help },
 ];

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::bench;
 use crate::cargo::{self, Artifacts, cargo, find_on_path};
+use crate::chaos;
 use crate::failure::{self, Failure, Outcome};
 use crate::fetch::{self, Fetched};
 use crate::pins::WASM_TARGET;
@@ -83,10 +84,14 @@ fn test_steps(steps: &mut Steps) -> Outcome<()> {
     let build = || cargo::build(&["--workspace", "--bins", "--tests"]);
     let artifacts = steps.run("build", build)?;
     steps.run("test", || {
+        let wasm = wasm.clone();
         let mut test = cargo(["test", "--workspace", "--no-fail-fast"]);
         test.env("GLACIS_REDIS", &redis);
         cargo::run(test.envs(settings(&fetched, Some(wasm), &artifacts)))
     })?;
+    for program in ["chaos", "soak"] {
+        steps.run(program, || chaos::quick(program, &fetched, &wasm, &redis, &artifacts))?;
+    }
     if !has_chromium() {
         let skipped =
             "SKIPPED: the admin page was not tried in a browser (no chromium on the path)";

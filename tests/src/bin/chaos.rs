@@ -1,0 +1,116 @@
+//! `chaos [--quick | --list] [--report FILE] [NAME…]`: plays scenarios of `tests/chaos/` on a whole fleet, and
+//! ends in a table. `cargo xtask chaos` runs it.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool talks on its standard streams"
+)]
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use glacis_tests::chaos::{Player, Scenario, read, table};
+use glacis_tests::failure::{Failure, Outcome, io};
+use glacis_tests::settings;
+
+/// Times of the quick form may be so many times longer: it is played while other tests use the machine.
+const SLACK: f64 = 6.0;
+
+/// What a report begins with.
+const HEADING: &str = "What `cargo xtask chaos` has shown; [`tests/chaos`](../../tests/chaos/README.md) says what each \
+scenario breaks. \"Failed\" are clean requests with 5xx, which is what a route that fails closed is for; \
+\"uninspected\" are those that a route which fails open let pass.";
+
+/// What is asked for.
+#[derive(Debug, Default)]
+struct Wanted {
+    quick: bool,
+    list: bool,
+    report: Option<String>,
+    names: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("chaos: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn wanted() -> Outcome<Wanted> {
+    let mut wanted = Wanted::default();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--quick" => wanted.quick = true,
+            "--list" => wanted.list = true,
+            "--report" => {
+                let file = arguments.next();
+                wanted.report = Some(file.ok_or_else(|| Failure::new("--report needs a file"))?);
+            }
+            option if option.starts_with('-') => {
+                return Err(Failure::new(format!("there is no option {option}")));
+            }
+            name => wanted.names.push(name.to_owned()),
+        }
+    }
+    Ok(wanted)
+}
+
+/// Those that are asked for; without names all of them, or those of the quick form.
+fn chosen(all: Vec<Scenario>, wanted: &Wanted) -> Outcome<Vec<Scenario>> {
+    for name in &wanted.names {
+        if !all.iter().any(|scenario| scenario.name == *name) {
+            let names: Vec<_> = all.iter().map(|scenario| scenario.name.as_str()).collect();
+            let names = names.join(", ");
+            return Err(Failure::new(format!("there is no scenario {name}; there are {names}")));
+        }
+    }
+    let named = |scenario: &Scenario| wanted.names.contains(&scenario.name);
+    let is_chosen = |scenario: &Scenario| match wanted.names.is_empty() {
+        true => !wanted.quick || scenario.core,
+        false => named(scenario),
+    };
+    let mut chosen: Vec<_> = all.into_iter().filter(is_chosen).collect();
+    // Those with the fleet as it is follow each other, so that it is started once.
+    chosen.sort_by_key(|scenario| scenario.setup.is_some());
+    Ok(chosen)
+}
+
+fn run() -> Outcome<bool> {
+    let wanted = wanted()?;
+    let scenarios = chosen(read(&settings::root().join("tests/chaos"))?, &wanted)?;
+    if wanted.list {
+        scenarios.iter().for_each(|scenario| println!("{:<28} {}", scenario.name, scenario.about));
+        return Ok(true);
+    }
+    let folder = std::env::temp_dir().join(format!("glacis-chaos-{}", std::process::id()));
+    let mut player = Player::new(&folder, if wanted.quick { SLACK } else { 1.0 });
+    let mut verdicts = Vec::new();
+    for scenario in &scenarios {
+        println!("{}: {}", scenario.name, scenario.about);
+        let begun = Instant::now();
+        let verdict = player.play(scenario)?;
+        verdict.faults.iter().for_each(|fault| println!("  {fault}"));
+        let result = if verdict.faults.is_empty() { "ok" } else { "FAILED" };
+        println!("  {result} ({:.1} s)", begun.elapsed().as_secs_f64());
+        verdicts.push(verdict);
+    }
+    player.stop();
+    let text = table(&verdicts);
+    println!("\n{text}");
+    if let Some(file) = &wanted.report {
+        let text = format!("# Chaos\n\n{HEADING}\n\n{text}");
+        std::fs::write(file, &text).map_err(io("write", file.as_ref()))?;
+    }
+    let good = verdicts.iter().all(|verdict| verdict.faults.is_empty());
+    match good {
+        true => std::fs::remove_dir_all(&folder).map_err(io("remove", &folder))?,
+        false => println!("logs: {}", folder.display()),
+    }
+    Ok(good)
+}

@@ -1,0 +1,410 @@
+//! The whole of `envoy-configs/resilience/`, running: Envoy, two ext-procs, ext-authz, Redis and two upstreams,
+//! each a process of its own that can be killed, frozen and started again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::envoy::Envoy;
+use crate::ext_proc::edited;
+use crate::failure::{Failure, Outcome, io};
+use crate::gate::Gate;
+use crate::log::{Folder, tail};
+use crate::process::Process;
+use crate::stack::WASM;
+use crate::{http, ports, settings};
+
+/// The configurations that are started, from the top folder.
+const CONFIGS: &str = "envoy-configs/resilience";
+/// Compiling the CRS takes a while in an unoptimised build on a busy machine.
+const START: Duration = Duration::from_secs(60);
+/// Long enough for many probes.
+const PROBES: Duration = Duration::from_secs(30);
+
+/// Clusters of Envoy's, and how many hosts of each are in service when all is well.
+pub const CLUSTERS: [(&str, u64); 3] =
+    [("glacis-ext-proc", 2), ("glacis-ext-authz", 1), ("sample-upstream", 2)];
+
+/// What differs from one fleet to another.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// Pairs of texts: what stands in Envoy's configuration, and what is to stand there instead.
+    pub envoy: Vec<(String, String)>,
+    /// Further keys of both ext-procs, in YAML.
+    pub ext_proc: String,
+    /// Whether a gate stands between Envoy and the ext-procs, which can hold up what goes through it.
+    pub gate: bool,
+    /// KiB of address space that the first ext-proc may have; 0 for no limit.
+    pub address_space_kib: u64,
+    /// Whether Envoy may be replaced while it runs.
+    pub hot_restart: bool,
+    /// Whether an audit log is written by the ext-procs where there is no room: every write fails.
+    pub disk_full: bool,
+}
+
+/// How a process says that it is ready.
+#[derive(Clone, Copy, Debug)]
+enum Ready {
+    /// Its admin port says so.
+    Admin(SocketAddr),
+    /// It can be connected to.
+    Port(u16),
+}
+
+impl Ready {
+    fn now(self) -> bool {
+        match self {
+            Self::Admin(admin) => {
+                http::fetch(admin, "/readyz").is_ok_and(|told| told.status == 200)
+            }
+            Self::Port(port) => TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok(),
+        }
+    }
+}
+
+/// One process of a fleet besides Envoy.
+#[derive(Debug)]
+pub struct Member {
+    name: &'static str,
+    /// Program and arguments.
+    line: Vec<String>,
+    log: PathBuf,
+    ready: Ready,
+    /// Where Envoy, or ext-authz, finds it.
+    pub port: u16,
+    process: Option<Process>,
+    /// Its configuration file, where it has one, and what stood in it at the start.
+    config: Option<(PathBuf, String)>,
+}
+
+impl Member {
+    /// Its process, if it has one.
+    pub fn process(&mut self) -> Option<&mut Process> {
+        self.process.as_mut()
+    }
+
+    /// Starts it, unless it runs, and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// If it does not become ready, with the end of its log.
+    pub fn start(&mut self) -> Outcome<()> {
+        if self.process.as_mut().is_some_and(|process| process.ended().is_none()) {
+            return Ok(());
+        }
+        self.spawn()?;
+        self.wait()
+    }
+
+    fn spawn(&mut self) -> Outcome<()> {
+        let Some((program, arguments)) = self.line.split_first() else {
+            return Err(Failure::new(format!("{} has no program", self.name)));
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(settings::root());
+        self.process = Some(Process::start(self.name, &mut command, &self.log)?);
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Outcome<()> {
+        let ready = self.ready;
+        let Some(process) = &mut self.process else { return Ok(()) };
+        process.wait_until(START, || ready.now()).map_err(|failure| {
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            Failure::new(format!("{failure}\n{}", tail(&log)))
+        })
+    }
+
+    /// Ends it without a chance to say goodbye.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill();
+        }
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub fn stop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.stop();
+        }
+    }
+
+    /// Writes its configuration anew, with further keys in place of those it was given before, at once as far
+    /// as a reader can see.
+    ///
+    /// # Errors
+    ///
+    /// If it has none, or the file cannot be written.
+    pub fn set_keys(&self, keys: &str) -> Outcome<()> {
+        let Some((path, text)) = &self.config else {
+            return Err(Failure::new(format!("{} has no configuration", self.name)));
+        };
+        let new = path.with_extension("new");
+        fs::write(&new, format!("{text}{keys}")).map_err(io("write", &new))?;
+        fs::rename(&new, path).map_err(io("replace", path))
+    }
+
+    /// Its metrics: name with labels → value; nothing when it does not answer.
+    pub fn metrics(&self) -> BTreeMap<String, f64> {
+        let Ready::Admin(admin) = self.ready else { return BTreeMap::new() };
+        let text = http::fetch(admin, "/metrics").map(|told| told.text()).unwrap_or_default();
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let pairs = lines.filter_map(|line| {
+            let (name, value) = line.rsplit_once(' ')?;
+            Some((name.to_owned(), value.parse().ok()?))
+        });
+        pairs.collect()
+    }
+}
+
+/// Everything that runs; stopped when dropped, Envoy first.
+#[derive(Debug)]
+pub struct Fleet {
+    /// Envoy.
+    pub envoy: Envoy,
+    /// The others, by name.
+    pub members: BTreeMap<&'static str, Member>,
+    /// The gates before the ext-procs, if the setup has them.
+    pub gates: Vec<Gate>,
+    /// Configurations and logs.
+    pub folder: Folder,
+    /// Envoy's address for clients.
+    pub proxy: SocketAddr,
+    /// Envoy's address for operators.
+    pub admin: SocketAddr,
+}
+
+/// Ports of a fleet.
+struct Ports {
+    proxy: u16,
+    admin: u16,
+    /// gRPC, operators, and where Envoy looks for them: the gates, if there are any.
+    ext_proc: [(u16, u16, u16); 2],
+    ext_authz: (u16, u16),
+    redis: u16,
+    upstream: [u16; 2],
+}
+
+impl Ports {
+    fn free() -> Outcome<Self> {
+        let [proxy, admin, a, b, c, d, e, f, redis, u, v] = ports::free()?;
+        let [g, h] = ports::free()?;
+        let ext_proc = [(a, b, g), (c, d, h)];
+        Ok(Self { proxy, admin, ext_proc, ext_authz: (e, f), redis, upstream: [u, v] })
+    }
+}
+
+impl Fleet {
+    /// Starts everything in `folder` and waits until Envoy finds all of it well.
+    ///
+    /// # Errors
+    ///
+    /// If something is missing or does not start.
+    pub fn start(folder: &Path, setup: &Setup) -> Outcome<Self> {
+        let folder = Folder::new(folder)?;
+        let ports = Ports::free()?;
+        let mut members = BTreeMap::new();
+        for member in members_of(&ports, setup, &folder)? {
+            members.insert(member.name, member);
+        }
+        for member in members.values_mut() {
+            member.spawn()?;
+        }
+        for member in members.values_mut() {
+            member.wait()?;
+        }
+        let gates = match setup.gate {
+            true => ports
+                .ext_proc
+                .iter()
+                .map(|(port, _, gate)| Gate::start(*gate, *port))
+                .collect::<Outcome<_>>()?,
+            false => Vec::new(),
+        };
+        let config = envoy_config(&ports, setup)?;
+        let program = settings::envoy()?;
+        let envoy = match setup.hot_restart {
+            true => Envoy::start_replaceable(
+                &program,
+                &settings::root(),
+                &config,
+                ports.admin,
+                &folder,
+                0,
+            ),
+            false => Envoy::start(&program, &settings::root(), &config, ports.admin, &folder),
+        }?;
+        let [proxy, admin] =
+            [ports.proxy, ports.admin].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let fleet = Self { envoy, members, gates, folder, proxy, admin };
+        fleet.wait_until_well()?;
+        Ok(fleet)
+    }
+
+    /// One of the members.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name.
+    pub fn member(&mut self, name: &str) -> Outcome<&mut Member> {
+        let known: Vec<_> = self.members.keys().copied().collect();
+        let member = self.members.get_mut(name);
+        member.ok_or_else(|| Failure::new(format!("there is no `{name}`, only {known:?}")))
+    }
+
+    /// Hosts of a cluster that Envoy sends requests to.
+    ///
+    /// # Errors
+    ///
+    /// If Envoy's admin port does not answer.
+    pub fn healthy(&self, cluster: &str) -> Outcome<u64> {
+        self.envoy.stat(&format!("cluster.{cluster}.membership_healthy"))
+    }
+
+    /// Waits until every host of every cluster is in service.
+    ///
+    /// # Errors
+    ///
+    /// If that does not come.
+    pub fn wait_until_well(&self) -> Outcome<()> {
+        let begun = Instant::now();
+        loop {
+            let mut sick = Vec::new();
+            for (cluster, hosts) in CLUSTERS {
+                let healthy = self.healthy(cluster)?;
+                if healthy != hosts {
+                    sick.push(format!("{healthy} of {hosts} hosts of {cluster} are healthy"));
+                }
+            }
+            if sick.is_empty() {
+                return Ok(());
+            }
+            if begun.elapsed() > PROBES {
+                return Err(Failure::new(sick.join("; ")));
+            }
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Stops everything in order: Envoy first, so that no request meets somebody who is gone.
+    pub fn stop(mut self) {
+        self.envoy.process().stop();
+        for member in self.members.values_mut() {
+            member.stop();
+        }
+    }
+}
+
+fn members_of(ports: &Ports, setup: &Setup, folder: &Folder) -> Outcome<Vec<Member>> {
+    let mut members = Vec::new();
+    for (place, name) in ["ext-proc-1", "ext-proc-2"].into_iter().enumerate() {
+        members.push(ext_proc(name, ports.ext_proc[place], setup, place == 0, folder)?);
+    }
+    members.push(ext_authz(ports, folder)?);
+    members.push(redis(ports.redis, folder)?);
+    for (place, name) in ["upstream-1", "upstream-2"].into_iter().enumerate() {
+        let port = ports.upstream[place];
+        let line = vec![path_of(&settings::sample_upstream()?), format!("127.0.0.1:{port}")];
+        members.push(member(name, line, Ready::Port(port), port, None, folder));
+    }
+    Ok(members)
+}
+
+fn member(
+    name: &'static str,
+    line: Vec<String>,
+    ready: Ready,
+    port: u16,
+    config: Option<(PathBuf, String)>,
+    folder: &Folder,
+) -> Member {
+    let log = folder.file(&format!("{name}.log"));
+    Member { name, line, log, ready, port, process: None, config }
+}
+
+fn path_of(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn ext_proc(
+    name: &'static str,
+    (port, admin, _): (u16, u16, u16),
+    setup: &Setup,
+    first: bool,
+    folder: &Folder,
+) -> Outcome<Member> {
+    let audit = match setup.disk_full {
+        true => "/dev/full".to_owned(),
+        false => path_of(&folder.file(&format!("{name}.jsonl"))),
+    };
+    let text = edited(
+        &format!("{CONFIGS}/ext-proc.yaml"),
+        &[
+            ("127.0.0.1:9001", format!("127.0.0.1:{port}")),
+            ("127.0.0.1:9101", format!("127.0.0.1:{admin}")),
+            ("../../.fetched/crs-4.25.0", path_of(&settings::crs()?)),
+            ("stdout: true", format!("stdout: false\n  file: {audit}")),
+        ],
+    )?;
+    let config = folder.write(&format!("{name}.yaml"), &format!("{text}{}", setup.ext_proc))?;
+    let mut line = vec![path_of(&settings::ext_proc()?), "--config".into(), path_of(&config)];
+    if first && setup.address_space_kib > 0 {
+        let limit = format!("ulimit -v {}; exec \"$@\"", setup.address_space_kib);
+        line.splice(0..0, ["sh".to_owned(), "-c".into(), limit, "sh".into()]);
+    }
+    let ready = Ready::Admin(SocketAddr::from((Ipv4Addr::LOCALHOST, admin)));
+    Ok(member(name, line, ready, port, Some((config, text)), folder))
+}
+
+fn ext_authz(ports: &Ports, folder: &Folder) -> Outcome<Member> {
+    let (port, admin) = ports.ext_authz;
+    let text = edited(
+        &format!("{CONFIGS}/ext-authz.yaml"),
+        &[
+            ("127.0.0.1:9002", format!("127.0.0.1:{port}")),
+            ("127.0.0.1:9102", format!("127.0.0.1:{admin}")),
+            ("127.0.0.1:6379", format!("127.0.0.1:{}", ports.redis)),
+            ("192.0.2.0/24", "127.66.0.0/16".to_owned()),
+        ],
+    )?;
+    let config = folder.write("ext-authz.yaml", &text)?;
+    let line = vec![path_of(&settings::ext_authz()?), "--config".into(), path_of(&config)];
+    let ready = Ready::Admin(SocketAddr::from((Ipv4Addr::LOCALHOST, admin)));
+    Ok(member("ext-authz", line, ready, port, Some((config, text)), folder))
+}
+
+fn redis(port: u16, folder: &Folder) -> Outcome<Member> {
+    // A server named on the command line reads its configuration from a file first.
+    let config = folder.write("redis.conf", "save \"\"\nappendonly no\nbind 127.0.0.1\n")?;
+    let line =
+        vec![path_of(&settings::redis()), path_of(&config), "--port".into(), port.to_string()];
+    let line = [line, vec!["--dir".into(), path_of(folder.path())]].concat();
+    Ok(member("redis", line, Ready::Port(port), port, None, folder))
+}
+
+fn envoy_config(ports: &Ports, setup: &Setup) -> Outcome<String> {
+    let at = |(port, _, gate): (u16, u16, u16)| if setup.gate { gate } else { port };
+    let [first, second] = ports.ext_proc.map(at);
+    let wanted = [
+        (10000, ports.proxy),
+        (9901, ports.admin),
+        (9001, first),
+        (9011, second),
+        (9002, ports.ext_authz.0),
+        (8080, ports.upstream[0]),
+        (8081, ports.upstream[1]),
+    ];
+    let mut edits: Vec<(String, String)> = wanted
+        .iter()
+        .map(|(old, new)| (format!("port_value: {old}}}"), format!("port_value: {new}}}")))
+        .collect();
+    edits.push((WASM.to_owned(), path_of(&settings::wasm()?)));
+    edits.extend(setup.envoy.iter().cloned());
+    let edits: Vec<(&str, String)> =
+        edits.iter().map(|(old, new)| (old.as_str(), new.clone())).collect();
+    edited(&format!("{CONFIGS}/envoy.yaml"), &edits)
+}
