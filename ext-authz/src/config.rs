@@ -17,6 +17,7 @@ use glacis_service::{
 use serde::Deserialize;
 
 use crate::leases::LeasesConfig;
+use crate::quota::QuotaConfig;
 use crate::ratelimit::RatelimitConfig;
 pub use identity::{ApiKeys, ClientConfig, Countries, Day, Jwt, KeyConfig, KeyPlace, Networks};
 pub use policy::{Action, AmbiguousPaths, Matches, PolicyConfig, Require, Scopes, Token};
@@ -54,6 +55,7 @@ pub struct Config {
     pub overload: Overload,
     pub ratelimit: Option<RatelimitConfig>,
     pub leases: LeasesConfig,
+    pub quota: QuotaConfig,
     pub drain_notice_seconds: u64,
     pub drain_seconds: u64,
 }
@@ -84,6 +86,7 @@ impl Default for Config {
             overload: Overload::default(),
             ratelimit: None,
             leases: LeasesConfig::default(),
+            quota: QuotaConfig::default(),
             drain_notice_seconds: 2,
             drain_seconds: 20,
         }
@@ -109,7 +112,8 @@ impl Config {
                 ConfigError::at(path, &format!("profiles.{name}.{key}"), message)
             })?;
         }
-        config.leases.check().map_err(|(key, message)| ConfigError::at(path, &key, &message))?;
+        let checked = config.leases.check().and_then(|()| config.quota.check());
+        checked.map_err(|(key, message)| ConfigError::at(path, &key, &message))?;
         config.resolve(path.parent().unwrap_or_else(|| Path::new("")));
         Ok(config)
     }
@@ -181,6 +185,7 @@ impl Config {
             overload,
             ratelimit,
             leases,
+            quota,
             drain_notice_seconds,
             drain_seconds,
         );

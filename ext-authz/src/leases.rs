@@ -8,25 +8,24 @@
 use std::sync::Arc;
 
 use glacis_limit_store::{Clock, Store};
-use prometheus_client::registry::Registry;
 use tonic::service::Routes;
 
 mod config;
-mod lender;
+pub(crate) mod lender;
 pub(crate) mod metrics;
 mod service;
 
 pub use config::{LeasedLimit, LeasesConfig};
+pub use metrics::LeaseMetrics;
 
-/// Adds the lender to `routes`, and counts its metrics in `registry`. `config` has been checked.
+/// Adds the lender to `routes`, and counts in `metrics`. `config` has been checked.
 #[must_use]
 pub fn add(
     routes: Routes,
     config: &LeasesConfig,
     store: Arc<dyn Store>,
-    registry: &mut Registry,
+    metrics: LeaseMetrics,
 ) -> Routes {
-    let metrics = metrics::LeaseMetrics::register(registry);
     let lender = lender::Lender::new(config, store, Clock::Real, metrics);
     routes.add_service(service::LenderServer::new(lender, config.max_calls))
 }

@@ -20,6 +20,7 @@ mod lists;
 mod metrics;
 mod policy;
 mod profile;
+pub mod quota;
 mod rate_limit;
 pub mod ratelimit;
 pub mod reload;

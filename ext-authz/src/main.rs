@@ -3,7 +3,11 @@
 use std::{io::Write as _, path::Path, process::ExitCode, sync::Arc};
 
 use glacis_ext_authz::{
-    Authorizer, Metrics, hash_key, leases, new_key,
+    Authorizer, Metrics,
+    config::Config,
+    hash_key,
+    leases::{self, LeaseMetrics},
+    new_key, quota,
     ratelimit::{self, Limits},
     reload::Reading,
 };
@@ -14,7 +18,9 @@ use glacis_service::{
     ended_by_signal, exit_at_second_signal, reload,
     telemetry::{self, LogLevel},
 };
+use prometheus_client::registry::Registry;
 use tokio::runtime;
+use tonic::service::Routes;
 
 const USAGE: &str = "\
 usage: glacis-ext-authz --config FILE [--check]
@@ -73,6 +79,28 @@ fn run(file: &Path) -> Result<(), Failure> {
     runtime.block_on(serve(file, reading, limits, log_level))
 }
 
+/// Adds what lends tokens, by both protocols.
+fn add_lender(
+    mut routes: Routes,
+    config: &Config,
+    authorizer: &Authorizer,
+    registry: &mut Registry,
+    readiness: &Readiness,
+) -> Routes {
+    let (leases, quota) = (&config.leases, &config.quota);
+    if leases.limits.is_empty() && quota.limits.is_empty() {
+        return routes;
+    }
+    let lent = LeaseMetrics::register(registry);
+    if !leases.limits.is_empty() {
+        routes = leases::add(routes, leases, authorizer.store(), lent.clone());
+    }
+    if !quota.limits.is_empty() {
+        routes = quota::add(routes, quota, authorizer.store(), lent, registry, readiness);
+    }
+    routes
+}
+
 async fn serve(
     file: &Path,
     reading: Reading,
@@ -80,7 +108,7 @@ async fn serve(
     log_level: LogLevel,
 ) -> Result<(), Failure> {
     let Reading { config, policy, record } = reading;
-    let mut registry = prometheus_client::registry::Registry::default();
+    let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     policy.log();
     let mut server = Server::bind(&config.listen, &config.admin).await?;
@@ -105,9 +133,7 @@ async fn serve(
     if let Some(limits) = limits {
         routes = ratelimit::add(routes, limits, authorizer.store(), &mut registry, interval)?;
     }
-    if !config.leases.limits.is_empty() {
-        routes = leases::add(routes, &config.leases, authorizer.store(), &mut registry);
-    }
+    routes = add_lender(routes, &config, &authorizer, &mut registry, &readiness);
     reload::watch(authorizer.reloader(file, config, record), interval)?;
     let end = async {
         ended_by_signal().await;

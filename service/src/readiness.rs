@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use tokio::sync::watch;
 
+/// The cause that stays: the process was told to end.
+pub(crate) const DRAINING: &str = "draining";
+
 /// What keeps the process from being ready, by cause.
 pub(crate) type Causes = BTreeMap<&'static str, String>;
 
@@ -43,6 +46,12 @@ impl Readiness {
     #[must_use]
     pub fn causes(&self) -> BTreeMap<&'static str, String> {
         self.causes.borrow().clone()
+    }
+
+    /// Waits until the process is told to end: what serves streams without an end ends them then.
+    pub async fn ended(&self) {
+        // An error means that the sender is gone: then it is time to end as well.
+        let _ = self.subscribe().wait_for(|causes| causes.contains_key(DRAINING)).await;
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<Causes> {

@@ -23,7 +23,7 @@ use crate::{
     admin::{self, AdminPort},
     config::{Admin, Drain, Listen},
     listener::{self, BindError},
-    readiness::{Causes, Readiness},
+    readiness::{Causes, DRAINING, Readiness},
     tls::{Gate, Tls, TlsMetrics, secured},
 };
 
@@ -159,7 +159,7 @@ impl Server {
             finished = serving.join_next() => finished,
         };
         tracing::info!("draining: not ready any more, open streams finish");
-        readiness.hold("draining", "the process ends");
+        readiness.hold(DRAINING, "the process ends");
         report(&health, name, &readiness.subscribe()).await;
         if finished.is_none() {
             tokio::time::sleep(drain.notice).await;

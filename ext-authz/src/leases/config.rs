@@ -116,7 +116,7 @@ impl LeasedLimit {
     }
 
     /// On what terms its tokens are lent.
-    pub(super) fn terms(&self) -> Result<Terms, String> {
+    pub(crate) fn terms(&self) -> Result<Terms, String> {
         let window_ns = self.per_seconds.saturating_mul(1_000 * MS_NS);
         let lifetime_ns = self.lifetime_ms.map(|ms| ms.saturating_mul(MS_NS));
         Terms::new(self.requests, window_ns, lifetime_ns).map_err(|error| error.to_string())

@@ -23,7 +23,7 @@ use super::{
 
 /// Lends the tokens of all limits of the configuration.
 #[derive(Debug)]
-pub(super) struct Lender {
+pub(crate) struct Lender {
     limits: BTreeMap<String, Lent>,
     store: Arc<dyn Store>,
     clock: Clock,
@@ -51,7 +51,7 @@ impl Lent {
 }
 
 impl Lender {
-    pub(super) fn new(
+    pub(crate) fn new(
         config: &LeasesConfig,
         store: Arc<dyn Store>,
         clock: Clock,
@@ -68,7 +68,7 @@ impl Lender {
     }
 
     /// Answers all questions of a borrower, in their order.
-    pub(super) async fn lease(&self, request: &LeaseRequest) -> LeaseResponse {
+    pub(crate) async fn lease(&self, request: &LeaseRequest) -> LeaseResponse {
         let mut answers = Vec::with_capacity(request.asks.len());
         for asks in request.asks.chunks(ASKS_MAX) {
             answers.extend(self.lease_some(request.borrower, asks).await);

@@ -117,7 +117,7 @@ struct ByLimit {
 
 /// The counters; clones count together.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LeaseMetrics {
+pub struct LeaseMetrics {
     calls: Family<ByOutcome, Counter>,
     keys: Family<BySaid, Counter>,
     tokens: Family<ByWhat, Counter>,
@@ -125,7 +125,8 @@ pub(crate) struct LeaseMetrics {
 }
 
 impl LeaseMetrics {
-    pub(crate) fn register(registry: &mut Registry) -> Self {
+    /// The counters, registered in `registry`.
+    pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         CALLS.register(registry, metrics.calls.clone());
         KEYS.register(registry, metrics.keys.clone());

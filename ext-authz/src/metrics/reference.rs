@@ -8,7 +8,8 @@ use glacis_service::{
 
 use super::{CLIENTS, ErrorKind, LIMIT_RESULTS, RESULTS, VERDICTS, table};
 use crate::{
-    alarm::Alarm, answer::Reason, leases::metrics as leases, ratelimit::metrics as ratelimit,
+    alarm::Alarm, answer::Reason, leases::metrics as leases, quota::metrics as quota,
+    ratelimit::metrics as ratelimit,
 };
 use glacis_inspector::Uninspected;
 
@@ -47,6 +48,7 @@ pub fn metrics_reference() -> String {
         &rows(&table::FAMILIES),
         &rows(ratelimit::FAMILIES),
         &rows(leases::FAMILIES),
+        &rows(quota::FAMILIES),
         LABELS,
         &labels(),
         PROCESS,
@@ -102,7 +104,13 @@ fn labels() -> String {
             ),
         ),
         ("outcome", "of calls of borrowers: answered, unavailable, malformed, overload".to_owned()),
-        ("answer", "to borrowers: granted, nothing, full, unavailable".to_owned()),
+        (
+            "answer",
+            format!(
+                "to borrowers: granted, nothing, full, unavailable; to reports of buckets: {}",
+                listed(&quota::Told::ALL.map(quota::Told::name))
+            ),
+        ),
         ("what", "of tokens: granted, returned, unleased".to_owned()),
         ("version", "one".to_owned()),
     ];

@@ -14,4 +14,5 @@ mod leases;
 mod life;
 mod metrics;
 mod policies;
+mod quota;
 mod ratelimit;
