@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use glacis_inspector::{Header, find};
+use glacis_inspector::{Header, cookies, find};
 use ring::{digest, hmac, rand::SecureRandom as _};
 use subtle::ConstantTimeEq as _;
 
@@ -239,35 +239,6 @@ fn behind<'v>(value: &'v [u8], scheme: Option<&str>) -> Option<&'v [u8]> {
     fits.then(|| rest.trim_ascii())
 }
 
-/// Names and values of all cookies.
-pub(crate) fn cookies<'h>(headers: &'h [Header<'_>]) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
-    let named = |header: &&Header<'_>| header.name.eq_ignore_ascii_case(b"cookie");
-    let pairs =
-        headers.iter().filter(named).flat_map(|header| header.value.split(|byte| *byte == b';'));
-    pairs.filter_map(|pair| {
-        let at = pair.iter().position(|byte| *byte == b'=')?;
-        let (name, value) = pair.split_at_checked(at)?;
-        Some((name.trim_ascii(), value.get(1..)?.trim_ascii()))
-    })
-}
-
-/// The `cookie` header without one of this name; `None` if nothing is left.
-pub(crate) fn cookies_without(headers: &[Header<'_>], name: &str) -> Option<String> {
-    let rest = cookies(headers).filter(|(key, _)| *key != name.as_bytes());
-    let rest = rest.map(|(key, value)| {
-        format!("{}={}", String::from_utf8_lossy(key), String::from_utf8_lossy(value))
-    });
-    let rest = rest.collect::<Vec<_>>().join("; ");
-    (!rest.is_empty()).then_some(rest)
-}
-
-/// The bytes behind the question mark.
-pub(crate) fn query<'h>(headers: &[Header<'h>]) -> &'h [u8] {
-    let path = find(headers, b":path").unwrap_or_default();
-    let at = path.iter().position(|byte| *byte == b'?');
-    at.and_then(|at| path.get(at + 1..)).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -352,17 +323,5 @@ mod tests {
         }
         let (one, other) = (new_key().unwrap(), new_key().unwrap());
         assert!(one != other && one.len() == NEW_KEY_PREFIX.len() + 64, "{one} {other}");
-    }
-
-    #[test]
-    fn cookies_that_stay() {
-        for (given, expected) in [
-            (&[("cookie", "a=b; key=1; c=d")][..], Some("a=b; c=d")),
-            (&[("cookie", "key=1"), ("cookie", "c=d")], Some("c=d")),
-            (&[("cookie", "key=1")], None),
-            (&[], None),
-        ] {
-            assert_eq!(cookies_without(&headers(given), "key").as_deref(), expected, "{given:?}");
-        }
     }
 }

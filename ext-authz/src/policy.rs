@@ -10,7 +10,9 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use glacis_engine::Parts;
-use glacis_inspector::{Header, Hints, Profiles, UnknownProfilePolicy, client_of};
+use glacis_inspector::{
+    Header, Hints, Profiles, UnknownProfilePolicy, client_of, cookies_without, query,
+};
 use glacis_limit_store::ASKS_MAX;
 use glacis_limits::{
     geo::{Country, CountryTable},
@@ -20,7 +22,7 @@ use glacis_rules::RecordingSource;
 
 use crate::{
     answer::{Passed, Reason},
-    api_key::{Client, Found, Key, KeyHash, Keys, Place, cookies_without, query},
+    api_key::{Client, Found, Key, KeyHash, Keys, Place},
     ban::Scenario,
     claim::{Wanted, has_scopes},
     config::{Action, AmbiguousPaths, ApiKeys, Config, PolicyConfig, Require},

@@ -10,7 +10,6 @@ use glacis_limits::{
 };
 
 use crate::{
-    api_key::cookies,
     claim,
     config::{Absent, Algorithm, KeyPart, Rate, RateLimitConfig, StoreFailure},
     subject::{Filter, Subject},
@@ -189,7 +188,8 @@ impl Part {
             }
             Self::Header(name) => header(subject, name),
             Self::Cookie(name) => {
-                let mut found = cookies(subject.headers).filter(|(key, _)| *key == name.as_bytes());
+                let mut found = glacis_inspector::cookies(subject.headers)
+                    .filter(|(key, _)| *key == name.as_bytes());
                 found.next()?.1.to_vec()
             }
             Self::Claim(name) => claim::named(subject.claims?, name)?.into_bytes(),

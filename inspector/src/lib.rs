@@ -38,6 +38,7 @@ pub use inspector::{BodyOverflow, End, Inspector, ResponseInspection, Settings, 
 pub use profile::{Choice, Hints, Profiles, UnknownProfile, UnknownProfilePolicy};
 pub use redact::{Redaction, SECRET_NAMES};
 pub use request::{
-    Header, RequestHead, ResponseHead, find, has_body, has_response_body, request_id,
+    Header, RequestHead, ResponseHead, cookies, cookies_without, find, has_body, has_response_body,
+    query, request_id,
 };
 pub use sample::Sample;

@@ -67,6 +67,37 @@ pub fn find<'a>(headers: &[Header<'a>], name: &[u8]) -> Option<&'a [u8]> {
     headers.iter().find(|header| header.name.eq_ignore_ascii_case(name)).map(|header| header.value)
 }
 
+/// Names and values of all cookies, in the order sent (RFC 6265, 4.2.1); what is no pair is left out.
+pub fn cookies<'h>(headers: &'h [Header<'_>]) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
+    let named = |header: &&Header<'_>| header.name.eq_ignore_ascii_case(b"cookie");
+    let pairs =
+        headers.iter().filter(named).flat_map(|header| header.value.split(|byte| *byte == b';'));
+    pairs.filter_map(|pair| {
+        let at = pair.iter().position(|byte| *byte == b'=')?;
+        let (name, value) = pair.split_at_checked(at)?;
+        Some((name.trim_ascii(), value.get(1..)?.trim_ascii()))
+    })
+}
+
+/// The `cookie` header without one of this name; `None` if nothing is left.
+#[must_use]
+pub fn cookies_without(headers: &[Header<'_>], name: &str) -> Option<String> {
+    let rest = cookies(headers).filter(|(key, _)| *key != name.as_bytes());
+    let rest = rest.map(|(key, value)| {
+        format!("{}={}", String::from_utf8_lossy(key), String::from_utf8_lossy(value))
+    });
+    let rest = rest.collect::<Vec<_>>().join("; ");
+    (!rest.is_empty()).then_some(rest)
+}
+
+/// The bytes of `:path` behind the first question mark.
+#[must_use]
+pub fn query<'h>(headers: &[Header<'h>]) -> &'h [u8] {
+    let path = find(headers, b":path").unwrap_or_default();
+    let at = path.iter().position(|byte| *byte == b'?');
+    at.and_then(|at| path.get(at + 1..)).unwrap_or_default()
+}
+
 /// Whether a list of tokens (RFC 9110, 5.6.1) in any header of this name has `token`.
 fn has_token(headers: &[Header<'_>], name: &[u8], token: &[u8]) -> bool {
     headers
@@ -236,6 +267,26 @@ mod tests {
         ] {
             let id = request_id(&headers(&[("x-request-id", value)])).is_some();
             assert_eq!(id, expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn cookies_that_stay() {
+        for (given, expected) in [
+            (&[("cookie", "a=b; key=1; c=d")][..], Some("a=b; c=d")),
+            (&[("cookie", "key=1"), ("cookie", "c=d")], Some("c=d")),
+            (&[("cookie", "key=1")], None),
+            (&[], None),
+        ] {
+            assert_eq!(cookies_without(&headers(given), "key").as_deref(), expected, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_behind_the_question_mark() {
+        for (path, expected) in [("/a?b=c", "b=c"), ("/a", ""), ("/a?", ""), ("/a?b?c", "b?c")] {
+            let expected = expected.as_bytes();
+            assert_eq!(query(&headers(&[(":path", path)])), expected, "{path}");
         }
     }
 }
