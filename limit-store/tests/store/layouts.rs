@@ -27,7 +27,10 @@ fn pem(label: &str, der: &[u8]) -> String {
 
 impl Certificates {
     fn new() -> Self {
-        let folder = std::env::temp_dir().join(format!("glacis-redis-tls-{}", std::process::id()));
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("glacis-redis-tls-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder).unwrap();
         let ca_key = rcgen::KeyPair::generate().unwrap();
         let mut ca = rcgen::CertificateParams::new(Vec::new()).unwrap();
@@ -51,6 +54,24 @@ impl Certificates {
 
     fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
+    }
+
+    /// What makes a server speak TLS, and to the other servers as well.
+    fn arguments(&self) -> Vec<String> {
+        let path = |name: &str| self.file(name).display().to_string();
+        let pairs = [
+            ("--tls-auth-clients", "optional".to_owned()),
+            ("--tls-cert-file", path("cert.pem")),
+            ("--tls-key-file", path("key.pem")),
+            ("--tls-ca-cert-file", path("ca.pem")),
+            ("--tls-replication", "yes".to_owned()),
+        ];
+        pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
+    }
+
+    /// How such servers are known.
+    fn tls(&self) -> RedisTls {
+        RedisTls { ca: Some(self.file("ca.pem")), ..RedisTls::default() }
     }
 }
 
@@ -109,11 +130,12 @@ async fn a_user_and_a_certificate_on_both_sides() {
     }
 }
 
-/// Three masters, each with a third of the slots.
-fn cluster() -> [RedisServer; 3] {
+/// Three masters, each with a third of the slots, with these further arguments.
+fn cluster(more: &[&str]) -> [RedisServer; 3] {
     let servers: [RedisServer; 3] = std::array::from_fn(|_| {
         let bus = free_port().to_string();
-        RedisServer::start(&["--cluster-enabled", "yes", "--cluster-port", &bus])
+        let own = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+        RedisServer::start(&[&own, more].concat())
     });
     let [first, others @ ..] = &servers;
     for (server, slots) in servers.iter().zip(["0 5460", "5461 10922", "10923 16383"]) {
@@ -135,7 +157,7 @@ fn cluster() -> [RedisServer; 3] {
 
 #[tokio::test]
 async fn a_cluster_of_three_masters() {
-    let servers = cluster();
+    let servers = cluster(&[]);
     let now_us = Arc::new(AtomicU64::new(T0_US));
     // One address is enough: the others are learnt.
     let config = RedisConfig { kind: Topology::Cluster, ..config(&servers[0].address()) };
@@ -186,6 +208,69 @@ async fn check_moving(servers: &[RedisServer; 3], store: &RedisStore) {
     assert_eq!(store.take(&asks, ALL).await.unwrap()[0].remaining, 9);
     assert_eq!(store.take(&asks, ALL).await.unwrap()[0].remaining, 8);
     assert!(servers[to].answers("EXISTS glacis:f60000:{moving}login", ":1"));
+}
+
+#[tokio::test]
+async fn a_cluster_behind_tls() {
+    let files = Certificates::new();
+    let arguments = files.arguments();
+    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    arguments.extend(["--tls-cluster", "yes"]);
+    let servers = cluster(&arguments);
+    let now_us = Arc::new(AtomicU64::new(T0_US));
+    let plain = RedisConfig { kind: Topology::Cluster, ..config(&servers[0].address()) };
+    let config = RedisConfig { tls: Some(files.tls()), ..plain.clone() };
+    let store = redis(config, &now_us).await;
+    let asks: Vec<_> =
+        (0..60).map(|client| ask("many", &client.to_string(), gcra(1, 1_000, 3), 1)).collect();
+    assert!(store.take(&asks, ALL).await.unwrap().iter().all(|answer| answer.taken == 1));
+    for server in &servers {
+        assert!(!server.answers("DBSIZE", ":0"), "every node has a part");
+    }
+    let plain = RedisStore::new(plain).unwrap();
+    assert!(!plain.redis().ready(Duration::from_millis(500)).await, "{plain:?}");
+}
+
+/// A sentinel that asks for a password of its own, and a server that asks for another.
+#[tokio::test]
+async fn a_sentinel_behind_tls() {
+    let files = Certificates::new();
+    let arguments = files.arguments();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let server = RedisServer::start(&arguments);
+    let sentinel = RedisServer::start(&[&arguments[..], &["--sentinel"]].concat());
+    for command in [
+        format!("SENTINEL MONITOR m 127.0.0.1 {} 1", server.port()),
+        "SENTINEL SET m auth-pass one".to_owned(),
+        "ACL SETUSER default resetpass >other".to_owned(),
+    ] {
+        assert!(sentinel.answers(&command, "+OK"), "{command}: {}", sentinel.command(&command));
+    }
+    assert!(server.answers("CONFIG SET requirepass one", "+OK"));
+    let [one, other] = ["one", "other"].map(|word| {
+        fs::write(files.file(word), word).unwrap();
+        Some(files.file(word))
+    });
+    let good = RedisConfig {
+        kind: Topology::Sentinel,
+        master: Some("m".to_owned()),
+        tls: Some(files.tls()),
+        password_file: one.clone(),
+        sentinel_password_file: other.clone(),
+        ..config(&sentinel.address())
+    };
+    let now_us = Arc::new(AtomicU64::new(T0_US));
+    let store = redis(good.clone(), &now_us).await;
+    let asks = [ask("login", "a", gcra(1, 60_000, 9), 1)];
+    assert_eq!(store.take(&asks, ALL).await.unwrap()[0].remaining, 8);
+    for bad in [
+        RedisConfig { tls: None, ..good.clone() },
+        RedisConfig { sentinel_password_file: one, ..good.clone() },
+        RedisConfig { password_file: other, ..good },
+    ] {
+        let store = RedisStore::new(bad).unwrap();
+        assert!(!store.redis().ready(Duration::from_millis(500)).await, "{store:?}");
+    }
 }
 
 #[tokio::test]
