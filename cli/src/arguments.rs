@@ -18,6 +18,7 @@ pub(crate) enum Command {
     Geo(GeoOptions),
     Patches(PatchesOptions),
     Status(StatusOptions),
+    Import(ImportOptions),
 }
 
 /// `glacis status`.
@@ -26,6 +27,37 @@ pub(crate) struct StatusOptions {
     /// `host:port` of Envoy's admin port.
     pub(crate) admin: String,
     pub(crate) json: bool,
+}
+
+/// Whose configuration is imported.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ImportForm {
+    IngressNginx,
+    CorazaProxyWasm,
+    CorazaCaddy,
+    ModSecurity,
+}
+
+impl ImportForm {
+    const ALL: [Self; 4] =
+        [Self::IngressNginx, Self::CorazaProxyWasm, Self::CorazaCaddy, Self::ModSecurity];
+
+    /// As it is called on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::IngressNginx => "ingress-nginx",
+            Self::CorazaProxyWasm => "coraza-proxy-wasm",
+            Self::CorazaCaddy => "coraza-caddy",
+            Self::ModSecurity => "modsecurity",
+        }
+    }
+}
+
+/// `glacis import`.
+#[derive(Debug)]
+pub(crate) struct ImportOptions {
+    pub(crate) form: ImportForm,
+    pub(crate) files: Vec<PathBuf>,
 }
 
 /// What virtual patches are printed as.
@@ -142,7 +174,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
 fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     match parser.next()? {
         None => {
-            Err("a command is needed: lint, eval, explain, profile, ftw, geo, patches or status"
+            Err("a command is needed: lint, eval, explain, profile, ftw, geo, patches, status or import"
                 .into())
         }
         Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(HELP)),
@@ -156,6 +188,7 @@ fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Some("geo") => geo(parser),
             Some("patches") => patches(parser),
             Some("status") => status(parser),
+            Some("import") => import(parser),
             Some("help") => Ok(Command::Help(HELP)),
             _ => Err(format!("there is no command {}", name.display()).into()),
         },
@@ -356,6 +389,27 @@ fn patches(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     }
 }
 
+fn import(parser: &mut Parser) -> Result<Command, lexopt::Error> {
+    let (mut form, mut files) = (None, Vec::new());
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(IMPORT_HELP)),
+            Arg::Value(word) if form.is_none() => form = Some(word.string()?),
+            Arg::Value(file) => files.push(file.into()),
+            _ => return Err(argument.unexpected()),
+        }
+    }
+    let form = form.unwrap_or_default();
+    let form = ImportForm::ALL.into_iter().find(|known| known.name() == form);
+    match form {
+        Some(form) if !files.is_empty() => Ok(Command::Import(ImportOptions { form, files })),
+        Some(_) => Err("import needs files: import ingress-nginx FILE.yaml…".into()),
+        None => {
+            Err("import needs ingress-nginx, coraza-proxy-wasm, coraza-caddy or modsecurity".into())
+        }
+    }
+}
+
 fn jobs(parser: &mut Parser) -> Result<usize, lexopt::Error> {
     match parser.value()?.parse()? {
         jobs @ 1..=JOBS_MAX => Ok(jobs),
@@ -404,7 +458,11 @@ fn authority(url: &str) -> Result<String, lexopt::Error> {
 
 fn check(command: &Command) -> Result<(), String> {
     match command {
-        Command::Help(_) | Command::Geo(_) | Command::Patches(_) | Command::Status(_) => Ok(()),
+        Command::Help(_)
+        | Command::Geo(_)
+        | Command::Patches(_)
+        | Command::Status(_)
+        | Command::Import(_) => Ok(()),
         Command::Lint(options) if options.rules.is_empty() => {
             Err("lint needs at least one file of rules".to_owned())
         }
@@ -467,6 +525,7 @@ Usage: glacis COMMAND [OPTION…]
   geo build FILE.mmdb                  countries of addresses, for the wasm-filter
   patches seclang|filter FILE…         virtual patches as rules, or for the wasm-filter
   status                               the breakers of a running Envoy
+  import FORM FILE…                    rules of another firewall as profiles of ext-proc
 
 `glacis COMMAND --help` says more.
 
@@ -493,6 +552,19 @@ Usage: glacis status [OPTION…]
 A breaker is what Envoy's health checks and outlier detection make of a cluster: closed while a host is in
 service, open when none is, half-open when none is and probes begin to succeed. It is watched for 0.3 s when it
 is not closed. The exit status is 1 then.
+";
+
+const IMPORT_HELP: &str = "\
+Print the rules of another web application firewall as a configuration of ext-proc.
+
+Usage: glacis import FORM FILE…
+
+  ingress-nginx       Ingresses with ModSecurity's annotations, and the controller's ConfigMap, in YAML
+  coraza-proxy-wasm   its configuration, alone or in a WasmPlugin or Envoy's configuration
+  coraza-caddy        a Caddyfile, or Caddy's JSON
+  modsecurity         SecLang: main.conf, modsecurity.conf
+
+What cannot be carried over stands as comments in what is printed.
 ";
 
 const GEO_HELP: &str = "\

@@ -1,5 +1,6 @@
 //! The glacis command: checks rules, evaluates requests, explains what became of them and tells what
-//! rules cost, runs the regression tests of the CRS, makes tables of countries, tells the state of breakers.
+//! rules cost, runs the regression tests of the CRS, makes tables of countries, tells the state of breakers,
+//! imports the rules of others.
 //!
 //! Exit status: 0 when all is well, 1 when something was found (an error in rules or input, a failed
 //! test), 2 when the command was called wrongly. Results go to standard output, remarks to standard
@@ -11,6 +12,7 @@ mod eval;
 mod explain;
 mod ftw;
 mod geo;
+mod import;
 mod inspect;
 mod lint;
 mod output;
@@ -49,5 +51,6 @@ fn run(command: &Command) -> Result<Outcome, Fault> {
         Command::Geo(options) => geo::run(options),
         Command::Patches(options) => patches::run(options),
         Command::Status(options) => status::run(options),
+        Command::Import(options) => import::run(options),
     }
 }
