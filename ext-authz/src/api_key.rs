@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use glacis_inspector::{Header, cookies, find};
+use glacis_inspector::{Header, cookies};
 use ring::{digest, hmac, rand::SecureRandom as _};
 use subtle::ConstantTimeEq as _;
 

@@ -17,7 +17,7 @@ use envoy_types::pb::envoy::service::auth::v3::{
 };
 use glacis_inspector::{Header, request_id};
 use glacis_limit_store::{
-    Answer as Taken, Ask, Guarded, MemoryStore, RedisStore, Store, StoreError, Taking,
+    Answer as Taken, Ask, Bans, Guarded, MemoryStore, RedisStore, Store, StoreError, Taking,
 };
 use glacis_rules::Record;
 use glacis_service::{Readiness, alarm::AlarmLog, command::Failure, overload, reload::LastReload};
@@ -28,7 +28,7 @@ use crate::{
     admin::Admin,
     alarm::Alarm,
     answer::{Answer, Facts, Passed, Reason, Refused},
-    ban::Bans,
+    ban,
     config::Config,
     lists::{self, Text},
     metrics::{ErrorKind, Metrics},
@@ -257,9 +257,9 @@ impl Shared {
         now: Duration,
     ) {
         let Some(address) = address else { return };
-        let banned = self.bans.refused(&policy.scenarios, reason, address, now.as_secs()).await;
-        if let Some(scenario) = banned {
-            tracing::warn!(%address, scenario, "banned for a time");
+        let scenarios = ban::of(&policy.scenarios, reason);
+        if let Some(scenario) = self.bans.refused(&scenarios, address, now.as_secs()).await {
+            tracing::warn!(%address, scenario = scenario.name(), "banned for a time");
         }
     }
 

@@ -1,6 +1,7 @@
 //! The configuration file of `glacis-ext-proc`. The file `glacis-ext-proc.yaml` beside this crate
 //! documents every key with its default.
 
+mod bans;
 mod canary;
 mod check;
 mod collections;
@@ -28,6 +29,7 @@ use glacis_service::{
 };
 use serde::Deserialize;
 
+pub use bans::{BansConfig, ScenarioConfig};
 pub use canary::EnvoyCanary;
 pub use collections::Collections;
 pub use exclusion::{ExclusionConfig, Expiry};
@@ -85,6 +87,7 @@ pub struct Config {
     pub traces: Traces,
     pub collections_max: usize,
     pub collections: Collections,
+    pub bans: BansConfig,
     pub max_streams: usize,
     pub max_message_bytes: usize,
     pub inline_body_bytes: usize,
@@ -145,6 +148,7 @@ impl Default for Config {
             traces: Traces::default(),
             collections_max: 10_000,
             collections: Collections::default(),
+            bans: BansConfig::default(),
             max_streams: 4_096,
             max_message_bytes: 33_554_432,
             inline_body_bytes: 65_536,
@@ -309,6 +313,7 @@ impl Config {
         self.admin.resolve(folder);
         self.otlp.resolve(folder);
         self.collections.resolve(folder);
+        self.bans.resolve(folder);
     }
 
     /// How often files are looked at for changes.
@@ -333,6 +338,7 @@ impl Config {
             recent,
             collections_max,
             collections,
+            bans,
             max_streams,
             max_message_bytes,
             inline_body_bytes,

@@ -14,6 +14,7 @@ mod admin;
 mod admission;
 mod alarm;
 mod audit;
+mod bans;
 mod canary;
 mod collections;
 pub mod config;

@@ -19,7 +19,7 @@ use prometheus_client::{
 };
 
 use crate::{
-    alarm::Alarm, config::MetricsConfig, envoy_canary::EnvoyCanaryMetrics,
+    alarm::Alarm, bans::BanMetrics, config::MetricsConfig, envoy_canary::EnvoyCanaryMetrics,
     out_of_band::OutOfBandMetrics, reply::Part, ruleset::Rulesets, session::now,
     shadow::ShadowMetrics,
 };
@@ -58,6 +58,8 @@ pub struct Metrics {
     pub(crate) canary_envoy: EnvoyCanaryMetrics,
     /// Audit records and spans that were lost.
     pub losses: Losses,
+    /// What is counted of bans.
+    pub(crate) bans: BanMetrics,
     /// What is counted of TLS.
     pub tls: TlsMetrics,
 }
@@ -205,6 +207,7 @@ impl Metrics {
             shadow: ShadowMetrics::default(),
             canary_envoy: EnvoyCanaryMetrics::default(),
             losses: Losses::default(),
+            bans: BanMetrics::default(),
             tls: TlsMetrics::default(),
         };
         table::RECEIPTS.register(registry, receipts);
@@ -224,6 +227,7 @@ impl Metrics {
     /// What lies between the service and others than Envoy's requests.
     fn register_outside(&self, registry: &mut Registry) {
         table::LOST.register(registry, self.losses.counters());
+        self.bans.register(registry);
         table::HANDSHAKES.register(registry, self.tls.handshakes.clone());
         table::CERTIFICATES.register(registry, self.tls.reloads.clone());
     }

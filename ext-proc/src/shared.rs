@@ -16,6 +16,7 @@ use crate::{
     admission::{BodyRoom, TurnedAway},
     alarm::Alarm,
     audit::AuditLog,
+    bans::BanQueue,
     config::Config,
     evaluators::{Evaluators, Priority},
     metrics::Metrics,
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     /// Whether Envoy brings responses that no rules look at: their status belongs into records.
     unasked_responses: AtomicBool,
     pub(crate) recent: Recent,
+    bans: Option<BanQueue>,
     pub(crate) reloads: Mutex<Reloads>,
 }
 
@@ -67,6 +69,7 @@ impl Shared {
         tracer: Tracer,
     ) -> io::Result<Self> {
         metrics.loaded(None, &rulesets);
+        let bans = BanQueue::start(&config.bans, metrics.bans.clone())?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads =
             if config.evaluation_threads == 0 { cores } else { config.evaluation_threads };
@@ -85,6 +88,7 @@ impl Shared {
             bodies_missed: AtomicU32::new(0),
             unasked_responses: AtomicBool::new(false),
             recent: Recent::new(config.recent.requests_max),
+            bans,
             reloads: Mutex::default(),
         })
     }
@@ -149,8 +153,12 @@ impl Shared {
         inspector: &mut Inspector,
         traced: Option<Box<Exchange>>,
     ) {
+        let client = inspector.client();
         let mut outcome = inspector.finish(now());
         let of_rules = self.metrics.finished(profile.metrics(), &outcome);
+        if let Some(bans) = &self.bans {
+            bans.ended(&outcome.receipt, client);
+        }
         if let Some(record) = outcome.refused.take() {
             self.recent.push(record);
         }

@@ -24,6 +24,7 @@ profiles:
 shadow: {profile: next, percent: 100}
 oversized_body: partial
 request_body_bytes_max: 10
+bans: {redis: {nodes: ['127.0.0.1:1']}, scenarios: [{name: a, capacity: 9, leak_seconds: 9, ban_seconds: 9}]}
 ";
 
 /// Those of the base configuration and of [`RULES`].

@@ -1,6 +1,9 @@
 //! One exchange under inspection.
 
-use core::{net::Ipv4Addr, time::Duration};
+use core::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
 use std::sync::Arc;
 
 use glacis_engine::{
@@ -136,8 +139,7 @@ struct Request {
 }
 
 /// An address that is not known.
-const UNKNOWN: Endpoint =
-    Endpoint { address: core::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0 };
+const UNKNOWN: Endpoint = Endpoint { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0 };
 
 /// Bytes remembered of method, URI, host and `Accept`.
 const REMEMBERED_BYTES_MAX: usize = 1 << 10;
@@ -612,6 +614,13 @@ impl Inspector {
         } else {
             "body"
         }
+    }
+
+    /// The address of the client, where the host knows it.
+    #[must_use]
+    pub fn client(&self) -> Option<IpAddr> {
+        let address = self.request.client.address;
+        (address != UNKNOWN.address).then_some(address)
     }
 
     /// Ends the exchange: runs phase 5, and says what is left of it. `now` is the time since 1970.

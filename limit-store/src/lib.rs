@@ -20,6 +20,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod bans;
 mod clock;
 mod guarded;
 mod key;
@@ -33,6 +34,7 @@ pub use self::redis::{
     Call, Redis, RedisConfig, RedisConfigError, RedisCounters, RedisStore, RedisTls, Reply, Script,
     Topology,
 };
+pub use bans::{BANS_MAX, BanScenario, Bans};
 pub use clock::Clock;
 pub use guarded::{Guarded, GuardedCounters};
 pub use key::Key;

@@ -16,6 +16,7 @@ impl Config {
         let own = |(key, message): (&str, &str)| (key.to_owned(), message.to_owned());
         self.check_service().map_err(own)?;
         self.collections.check(self.collections_max)?;
+        self.bans.check()?;
         self.check_profile().map_err(own)?;
         for name in self.profiles.keys() {
             if *name == self.profile {

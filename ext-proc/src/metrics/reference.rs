@@ -120,6 +120,7 @@ fn labels() -> String {
         ),
         ("only", listed(&["current", "shadow"])),
         ("event", listed(&EVENTS)),
+        ("scenario", "the names of `bans.scenarios`".to_owned()),
         ("sink", listed(&Losses::SINKS)),
         ("listener", listed(&TlsMetrics::LISTENERS)),
         ("limit", "the limits of the engine, as in audit records (`limits_hit`)".to_owned()),

@@ -210,6 +210,18 @@ pub(crate) const COLLECTIONS_QUEUED: Described = Described::gauge(
     &[],
     "Changes, and questions, that wait to be sent to Redis",
 );
+pub(crate) const BANS: Described = Described::counter(
+    "glacis_bans",
+    "addresses",
+    &["scenario"],
+    "Addresses that were banned for a time, since too many of their requests were refused",
+);
+pub(crate) const BAN_REFUSALS_LOST: Described = Described::counter(
+    "glacis_ban_refusals_lost",
+    "requests",
+    &[],
+    "Refused requests that did not count for a ban, as bans.queue_max of them waited",
+);
 pub(super) const LOST: Described = Described::counter(
     "glacis_records_lost",
     "records",
@@ -218,7 +230,7 @@ pub(super) const LOST: Described = Described::counter(
 );
 
 /// Ours, in the order of the documentation.
-pub(crate) const OURS: [Described; 35] = [
+pub(crate) const OURS: [Described; 37] = [
     REQUESTS,
     SECONDS,
     SCORES,
@@ -250,6 +262,8 @@ pub(crate) const OURS: [Described; 35] = [
     SHADOW_DROPPED,
     COLLECTIONS,
     COLLECTIONS_QUEUED,
+    BANS,
+    BAN_REFUSALS_LOST,
     LOST,
     HANDSHAKES,
     CERTIFICATES,

@@ -1,0 +1,116 @@
+//! Addresses of which too many requests were refused are banned: in Redis, where ext-authz and, through its
+//! lists, the wasm-filters learn of it.
+//!
+//! This service only counts and says. Whoever is banned comes no further than the wasm-filter, or ext-authz.
+
+use core::{net::IpAddr, time::Duration};
+use std::{io, sync::Arc, time::SystemTime};
+
+use glacis_engine::Phase;
+use glacis_inspector::Receipt;
+use glacis_limit_store::{BanScenario, Bans, Guarded, MemoryStore, RedisStore, Store};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family},
+    registry::Registry,
+};
+use tokio::sync::mpsc;
+
+use crate::{config::BansConfig, metrics::table};
+
+/// Addresses that are counted here alone while Redis is away.
+const COUNTERS_MAX: usize = 10_000;
+
+/// Where refusals go that may lead to a ban. Whoever hands one over never waits.
+#[derive(Debug)]
+pub(crate) struct BanQueue {
+    queue: mpsc::Sender<IpAddr>,
+    metrics: BanMetrics,
+}
+
+/// What is counted of bans.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BanMetrics {
+    bans: Family<ScenarioLabel, Counter>,
+    lost: Counter,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ScenarioLabel {
+    scenario: String,
+}
+
+impl BanMetrics {
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        table::BANS.register(registry, self.bans.clone());
+        table::BAN_REFUSALS_LOST.register(registry, self.lost.clone());
+    }
+}
+
+impl BanQueue {
+    /// One that counts as `config` says, if it asks for that. To be called within a runtime.
+    ///
+    /// # Errors
+    /// When Redis cannot be used as `config` says.
+    pub(crate) fn start(config: &BansConfig, metrics: BanMetrics) -> io::Result<Option<Self>> {
+        let scenarios: Vec<BanScenario> =
+            config.scenarios.iter().flat_map(|scenario| scenario.scenario()).collect();
+        let Some(redis) = config.redis.clone().filter(|_| !scenarios.is_empty()) else {
+            return Ok(None);
+        };
+        for scenario in &scenarios {
+            let scenario = scenario.name().to_owned();
+            drop(metrics.bans.get_or_create(&ScenarioLabel { scenario }));
+        }
+        let redis = RedisStore::new(redis).map_err(io::Error::other)?;
+        let redis = Arc::new(Guarded::new(redis, 1, MemoryStore::new(COUNTERS_MAX)));
+        let store: Arc<dyn Store> = Arc::clone(&redis) as Arc<dyn Store>;
+        let bans = Arc::new(Bans::new(store, Some(redis)));
+        tokio::spawn(Arc::clone(&bans).keep(now_seconds));
+        let (queue, refusals) = mpsc::channel(config.queue_max);
+        tokio::spawn(count(refusals, bans, scenarios, metrics.clone()));
+        Ok(Some(Self { queue, metrics }))
+    }
+
+    /// Takes note of how a request of this client ended.
+    pub(crate) fn ended(&self, receipt: &Receipt<'_>, client: Option<IpAddr>) {
+        if let Some(client) = client.filter(|_| refuses_request(receipt))
+            && self.queue.try_send(client).is_err()
+        {
+            self.metrics.lost.inc();
+        }
+    }
+}
+
+/// Whether the request was refused; what a response gives away is not its client's doing.
+fn refuses_request(receipt: &Receipt<'_>) -> bool {
+    matches!(receipt.verdict, "deny" | "redirect" | "drop")
+        && matches!(receipt.phase, Some(Phase::RequestHeaders | Phase::RequestBody))
+}
+
+/// Counts refusals as long as there are some to come.
+async fn count(
+    mut refusals: mpsc::Receiver<IpAddr>,
+    bans: Arc<Bans>,
+    scenarios: Vec<BanScenario>,
+    metrics: BanMetrics,
+) {
+    let scenarios: Vec<&BanScenario> = scenarios.iter().collect();
+    while let Some(address) = refusals.recv().await {
+        let now_seconds = now_seconds();
+        // What was under way when it was banned tells nothing new.
+        if bans.of(address, now_seconds).is_some() {
+            continue;
+        }
+        if let Some(by) = bans.refused(&scenarios, address, now_seconds).await {
+            let scenario = by.name().to_owned();
+            tracing::warn!(%address, scenario, "banned for a time");
+            metrics.bans.get_or_create(&ScenarioLabel { scenario }).inc();
+        }
+    }
+}
+
+fn now_seconds() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or(Duration::ZERO).as_secs()
+}
