@@ -56,6 +56,35 @@ pub struct Seen {
     pub cpu_us: f64,
 }
 
+impl Seen {
+    /// What ghz tells in JSON, where the service has taken so much CPU time.
+    ///
+    /// # Errors
+    ///
+    /// If one of a hundred calls has failed.
+    pub(crate) fn of_ghz(told: &Value, cpu_seconds: f64) -> Outcome<Self> {
+        let good = told["statusCodeDistribution"]["OK"].as_f64().unwrap_or(0.0);
+        let count = told["count"].as_f64().unwrap_or(0.0);
+        if good < count * 0.99 || good < 1.0 {
+            let errors = &told["errorDistribution"];
+            return Err(Failure::new(format!("ghz: {good} of {count}: {errors}")));
+        }
+        let percentile = |percent: u64| {
+            let latencies = told["latencyDistribution"].as_array().into_iter().flatten();
+            let found = { latencies }.find(|row| row["percentage"] == percent);
+            found.and_then(|row| row["latency"].as_f64()).unwrap_or(0.0) / 1e3
+        };
+        Ok(Self {
+            count: count as usize,
+            mean_us: told["average"].as_f64().unwrap_or(0.0) / 1e3,
+            p50_us: percentile(50),
+            p99_us: percentile(99),
+            per_second: told["rps"].as_f64().unwrap_or(0.0),
+            cpu_us: cpu_seconds * 1e6 / count,
+        })
+    }
+}
+
 impl Bench {
     /// Starts everything in `folder`, whose path has to be short: a socket's may have 107 bytes. `keys` are further ones
     /// of ext-proc's configuration, in YAML.
@@ -176,27 +205,7 @@ impl Bench {
         let told: Value = serde_json::from_slice(&output.stdout).map_err(|error| {
             Failure::new(format!("ghz: {error}: {}", String::from_utf8_lossy(&output.stderr)))
         })?;
-        let good = told["statusCodeDistribution"]["OK"].as_f64().unwrap_or(0.0);
-        let count = told["count"].as_f64().unwrap_or(0.0);
-        if good < count * 0.99 || good < 1.0 {
-            return Err(Failure::new(format!(
-                "ghz: {good} of {count}: {}",
-                told["errorDistribution"]
-            )));
-        }
-        let percentile = |percent: u64| {
-            let latencies = told["latencyDistribution"].as_array().into_iter().flatten();
-            let found = { latencies }.find(|row| row["percentage"] == percent);
-            found.and_then(|row| row["latency"].as_f64()).unwrap_or(0.0) / 1e3
-        };
-        Ok(Seen {
-            count: count as usize,
-            mean_us: told["average"].as_f64().unwrap_or(0.0) / 1e3,
-            p50_us: percentile(50),
-            p99_us: percentile(99),
-            per_second: told["rps"].as_f64().unwrap_or(0.0),
-            cpu_us: cpu * 1e6 / count,
-        })
+        Seen::of_ghz(&told, cpu)
     }
 
     /// Requests that ext-proc has let pass so far.
@@ -219,13 +228,18 @@ impl Bench {
             2 => self.ext_proc.process().id(),
             _ => return Ok(0.0),
         };
-        let stat = fs::read_to_string(format!("/proc/{id}/stat"));
-        let stat = stat.map_err(doing("read the CPU time of a processor"))?;
-        // The name of the program, in parentheses, may have blanks in it.
-        let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
-        let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
-        Ok(ticks.sum::<f64>() / TICKS_PER_SECOND)
+        cpu_seconds(id)
     }
+}
+
+/// CPU time that a process has taken so far.
+pub(crate) fn cpu_seconds(id: u32) -> Outcome<f64> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat"));
+    let stat = stat.map_err(doing("read the CPU time of a process"))?;
+    // The name of the program, in parentheses, may have blanks in it.
+    let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+    let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
+    Ok(ticks.sum::<f64>() / TICKS_PER_SECOND)
 }
 
 /// What Linux counts CPU time in (`USER_HZ`), on every architecture that Envoy is built for.
@@ -293,7 +307,7 @@ fn talk(
     Ok(times)
 }
 
-fn summary(mut times: Vec<u32>, cpu_seconds: f64, seconds: f64) -> Seen {
+pub(crate) fn summary(mut times: Vec<u32>, cpu_seconds: f64, seconds: f64) -> Seen {
     times.sort_unstable();
     let count = times.len();
     let at = |share: f64| {

@@ -58,14 +58,18 @@ impl Filter {
         Ok(Self { envoy, folder, proxy })
     }
 
+    /// Envoy's address for clients.
+    pub fn proxy(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.proxy))
+    }
+
     /// Sends one request as the client `from`.
     ///
     /// # Errors
     ///
     /// If there is no answer.
     pub fn send(&self, from: Ipv4Addr, request: &Request) -> Outcome<Response> {
-        let proxy = SocketAddr::from((Ipv4Addr::LOCALHOST, self.proxy));
-        http::send(Some(from), proxy, request)
+        http::send(Some(from), self.proxy(), request)
     }
 
     /// What the access log says so far of requests of this client under this name: `verdict`,

@@ -4,6 +4,7 @@
 //! Nothing here stands for a part of the product: Envoy, the wasm-filter and ext-proc are the real
 //! ones. The exception is [`scripted`], a processor that misbehaves on purpose.
 
+pub mod authz;
 pub mod browser;
 pub mod certificates;
 pub mod chaos;

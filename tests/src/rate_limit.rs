@@ -1,6 +1,7 @@
 //! A running ext-authz that serves Envoy's rate limit protocol, and what is compared with it.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -13,11 +14,11 @@ use tokio::runtime::Runtime;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::failure::{Failure, Outcome, doing};
+use crate::failure::{Failure, Outcome, doing, io};
 use crate::http;
 use crate::log::{Folder, tail};
 use crate::process::Process;
-use crate::settings;
+use crate::{ports, settings};
 
 /// The log of ext-authz, in the folder of a run.
 const LOG: &str = "ext-authz.log";
@@ -60,6 +61,66 @@ impl ExtAuthz {
     /// If the admin port does not answer.
     pub fn metrics(&self) -> Outcome<String> {
         Ok(http::fetch(self.admin, "/metrics")?.text())
+    }
+}
+
+/// A running envoyproxy/ratelimit, stopped when dropped.
+#[derive(Debug)]
+pub struct Theirs {
+    /// Its port of gRPC.
+    pub port: u16,
+    process: Process,
+}
+
+impl Theirs {
+    /// Starts `program`, a built `src/service_cmd`, with the files of `limits`, which counts in a Redis: how it is reached
+    /// (`tcp` or `unix`), and where. `set` is its further environment.
+    ///
+    /// # Errors
+    ///
+    /// If it does not start.
+    pub fn start(
+        program: &Path,
+        folder: &Folder,
+        limits: &Path,
+        (kind, redis): (&str, &Path),
+        set: &[(&str, &str)],
+    ) -> Outcome<Self> {
+        let [port, http, debug] = ports::free()?;
+        let config = folder.file("runtime/ratelimit/config");
+        fs::create_dir_all(&config).map_err(io("make", &config))?;
+        for file in fs::read_dir(limits).map_err(io("read", limits))?.flatten() {
+            let copied = fs::copy(file.path(), config.join(file.file_name()));
+            copied.map_err(io("copy", &file.path()))?;
+        }
+        let mut command = Command::new(program);
+        command
+            .env("RUNTIME_ROOT", folder.file("runtime"))
+            .envs([
+                ("RUNTIME_SUBDIRECTORY", "ratelimit"),
+                ("RUNTIME_APPDIRECTORY", "config"),
+                ("RUNTIME_WATCH_ROOT", "false"),
+                ("USE_STATSD", "false"),
+                ("DISABLE_STATS", "true"),
+                ("LOG_LEVEL", "warn"),
+                ("REDIS_SOCKET_TYPE", kind),
+                ("GRPC_HOST", "127.0.0.1"),
+                ("HOST", "127.0.0.1"),
+                ("DEBUG_HOST", "127.0.0.1"),
+            ])
+            .env("REDIS_URL", redis)
+            .env("GRPC_PORT", port.to_string())
+            .env("PORT", http.to_string())
+            .env("DEBUG_PORT", debug.to_string())
+            .envs(set.iter().copied());
+        let mut process = Process::start("ratelimit", &mut command, &folder.file("ratelimit.log"))?;
+        process.wait_until(START, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+        Ok(Self { port, process })
+    }
+
+    /// The process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
     }
 }
 

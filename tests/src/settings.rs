@@ -43,6 +43,11 @@ pub fn wasm() -> Outcome<PathBuf> {
     place("GLACIS_WASM", &usual, "cargo xtask wasm")
 }
 
+/// The program of Redis or Valkey (`GLACIS_REDIS`), or its name to be found on the path.
+pub fn redis() -> PathBuf {
+    env::var_os("GLACIS_REDIS").map_or_else(|| "redis-server".into(), PathBuf::from)
+}
+
 /// The binary of ext-proc (`GLACIS_EXT_PROC`).
 ///
 /// # Errors

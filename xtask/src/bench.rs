@@ -2,6 +2,7 @@
 //!
 //! `bench/README.md` says how to use it, `bench/METHODOLOGY.md` what is measured and how.
 
+mod authz;
 mod callgrind;
 mod counts;
 mod decisions;
@@ -23,11 +24,12 @@ use engine::{Built, Engine};
 use prepare::Set;
 use report::Report;
 
-/// `cargo xtask bench …`: `engine`, `counts`, `decisions`, `load`, `hostile`, `micro`, or a file of requests.
+/// `cargo xtask bench …`: `engine`, `authz`, `counts`, `decisions`, `load`, `hostile`, `micro`, or a file of requests.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     let Some((word, rest)) = arguments.split_first() else { return ftw::bench(arguments) };
     match word.as_str() {
         "engine" => run(&Options::parse(rest)?),
+        "authz" => authz::command(rest),
         "counts" => counts::command(rest),
         "decisions" => decisions::command(rest),
         "hostile" => hostile::command(rest),

@@ -92,7 +92,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        options: "engine|counts|decisions|load|hostile|micro | -- FILE",
+        options: "engine|authz|counts|decisions|load|hostile|micro | -- FILE",
         about: "what requests and loading cost, beside the peers or what is on file (bench/README.md)",
         run: bench::command,
     },

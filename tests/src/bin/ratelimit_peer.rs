@@ -1,15 +1,13 @@
 //! Compares ext-authz with envoyproxy/ratelimit: the same files, the same requests, the same answers.
 //!
 //! `ratelimit-peer PROGRAM [REQUESTS]`, where PROGRAM is a built `src/service_cmd` of envoyproxy/ratelimit;
-//! `redis-server` has to be on the path. Ends with an error if an answer differs.
+//! `redis-server` has to be on the path, or named in `GLACIS_REDIS`. Ends with an error if an answer differs.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command talks on its streams")]
 
 use std::env;
 use std::fs;
-use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, ExitCode};
-use std::time::Duration;
+use std::process::ExitCode;
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
@@ -17,11 +15,10 @@ use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimit
 use envoy_types::pb::google::protobuf::UInt64Value;
 use glacis_tests::failure::{Failure, Outcome, io};
 use glacis_tests::log::Folder;
-use glacis_tests::process::Process;
-use glacis_tests::rate_limit::{Client, ExtAuthz, descriptor};
+use glacis_tests::rate_limit::{Client, ExtAuthz, Theirs, descriptor};
+use glacis_tests::redis::Redis;
 use glacis_tests::{ports, settings};
 
-const START: Duration = Duration::from_secs(20);
 const FILES: [&str; 2] = ["shop.yaml", "numbers.yaml"];
 
 /// What a setting is called, the environment of theirs, and what ours adds to its configuration.
@@ -83,55 +80,29 @@ fn compare(program: &Path, requests: u32) -> Outcome<u32> {
 struct Pair {
     theirs: Client,
     ours: Client,
-    _processes: (Process, Process, ExtAuthz),
+    _processes: (Redis, Theirs, ExtAuthz),
 }
 
 impl Pair {
     fn start(program: &Path, name: &str, set: &[(&str, &str)], keys: &str) -> Outcome<Self> {
         let folder = Folder::new(&env::temp_dir().join(format!("glacis-ratelimit-peer-{name}")))?;
-        let [redis_port, grpc, http, debug, ours, admin] = ports::free()?;
-        let limits = folder.file("runtime/ratelimit/config");
+        let [ours, admin] = ports::free()?;
+        let limits = folder.file("limits");
         fs::create_dir_all(&limits).map_err(io("make", &limits))?;
         for file in FILES {
             let from = settings::root().join("tests/ratelimit").join(file);
             fs::copy(&from, limits.join(file)).map_err(io("copy", &from))?;
         }
-        let listens = |port: u16| move || TcpStream::connect(("127.0.0.1", port)).is_ok();
-        let mut redis = Command::new("redis-server");
-        redis.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port"]);
-        redis.arg(redis_port.to_string());
-        let mut redis = Process::start("redis-server", &mut redis, &folder.file("redis.log"))?;
-        redis.wait_until(START, listens(redis_port))?;
-        let mut theirs = Command::new(program);
-        theirs
-            .env("RUNTIME_ROOT", folder.file("runtime"))
-            .envs([
-                ("RUNTIME_SUBDIRECTORY", "ratelimit"),
-                ("RUNTIME_APPDIRECTORY", "config"),
-                ("RUNTIME_WATCH_ROOT", "false"),
-                ("USE_STATSD", "false"),
-                ("DISABLE_STATS", "true"),
-                ("LOG_LEVEL", "warn"),
-                ("REDIS_SOCKET_TYPE", "tcp"),
-                ("GRPC_HOST", "127.0.0.1"),
-                ("HOST", "127.0.0.1"),
-                ("DEBUG_HOST", "127.0.0.1"),
-            ])
-            .env("REDIS_URL", format!("127.0.0.1:{redis_port}"))
-            .env("GRPC_PORT", grpc.to_string())
-            .env("PORT", http.to_string())
-            .env("DEBUG_PORT", debug.to_string())
-            .envs(set.iter().copied());
-        let mut theirs = Process::start("ratelimit", &mut theirs, &folder.file("ratelimit.log"))?;
-        theirs.wait_until(START, listens(grpc))?;
+        let redis = Redis::start(&folder)?;
+        let theirs = Theirs::start(program, &folder, &limits, ("unix", redis.socket()), set)?;
         let config = format!(
             "listen: {{tcp: 127.0.0.1:{ours}}}\nadmin: {{address: 127.0.0.1:{admin}}}\nratelimit:\n  \
-             config: runtime/ratelimit/config\n{keys}"
+             config: limits\n{keys}"
         );
         let config = folder.write("ext-authz.yaml", &config)?;
         let ext_authz = ExtAuthz::start(&config, admin, &folder)?;
         Ok(Self {
-            theirs: Client::connect(grpc)?,
+            theirs: Client::connect(theirs.port)?,
             ours: Client::connect(ours)?,
             _processes: (redis, theirs, ext_authz),
         })

@@ -1,4 +1,4 @@
-//! One limit for three Envoys, whose filters borrow its tokens of ext-authz.
+//! One limit for three Envoys, whose filters borrow its tokens of ext-authz, which counts in Redis.
 
 use std::net::Ipv4Addr;
 use std::thread;
@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use glacis_tests::filter::{Filter, Setup};
 use glacis_tests::http::Request;
 use glacis_tests::lender::Lender;
+use glacis_tests::log::Folder;
+use glacis_tests::redis::Redis;
 
 use crate::support::{client, eventually, folder};
 
@@ -56,22 +58,38 @@ fn stat(filter: &Filter, name: &str) -> u64 {
 
 #[test]
 fn one_limit_for_three_envoys() {
-    let mut lender = Lender::start(&folder("lender"), LENT).unwrap();
+    let mut redis = Redis::start(&Folder::new(&folder("leases-redis")).unwrap()).unwrap();
+    let config = format!("{LENT}{}", redis.store());
+    let mut lender = Lender::start(&folder("lender"), &config).unwrap();
     let envoys = start(&lender);
-    hold_the_bound(&envoys);
+    hold_the_bound(&envoys, &redis);
     let before: u64 = envoys.iter().map(|envoy| stat(envoy, "failures")).sum();
     assert_eq!(before, 0, "the lender is there: {}", lender.folder.story());
     lender.process().kill();
     follow_the_policies(&envoys[0]);
     lender.restart().unwrap();
+    lends(&envoys[1], "again");
+    // What is not lent for want of Redis is refused as the policy says, and lent again afterwards.
+    redis.process().freeze().unwrap();
+    let from = client();
+    eventually("nothing is lent", Duration::from_secs(20), || {
+        (0..10).all(|_| !passes(&envoys[1], from, "deny", "frozen"))
+    });
+    redis.process().thaw().unwrap();
+    lends(&envoys[1], "thawed");
+}
+
+/// Waits until more passes than what needs no lease.
+fn lends(envoy: &Filter, key: &str) {
     let from = client();
     eventually("it lends again", Duration::from_secs(20), || {
-        (0..UNLEASED + 1).all(|_| passes(&envoys[1], from, "deny", "again"))
+        (0..UNLEASED + 1).all(|_| passes(envoy, from, "deny", key))
     });
 }
 
 /// All three at once, as fast as they can: the sum is that of one limit, and no more than the bound.
-fn hold_the_bound(envoys: &[Filter]) {
+fn hold_the_bound(envoys: &[Filter], redis: &Redis) {
+    let scripts_before = redis.scripts().unwrap();
     let begun = Instant::now();
     let until = Duration::from_secs(5);
     let counts: Vec<(usize, usize)> = thread::scope(|scope| {
@@ -97,14 +115,17 @@ fn hold_the_bound(envoys: &[Filter]) {
     let allowed = BURST + PER_SECOND * begun.elapsed().as_secs_f64();
     let bound = allowed + OUTSTANDING + (ENVOYS * UNLEASED) as f64;
     let calls: u64 = envoys.iter().map(|envoy| stat(envoy, "calls")).sum();
+    let scripts = redis.scripts().unwrap() - scripts_before;
     eprintln!(
         "{passed} of {sent} requests passed ({counts:?}) where the limit allows {allowed:.0} and \
-         the bound is {bound:.0}; {calls} calls of the lender"
+         the bound is {bound:.0}; {calls} calls of the lender, {scripts} round trips to Redis"
     );
     assert!(sent as f64 > bound, "too few requests to tell: {sent}");
     assert!(passed as f64 <= bound, "{passed} of at most {bound}");
     assert!(passed as f64 >= 0.7 * allowed, "{passed} of {allowed}");
     assert!(calls < sent as u64 / 4, "{calls} calls for {sent} requests");
+    // What comes back is a round trip of its own.
+    assert!((1..=2 * calls).contains(&scripts), "{scripts} round trips to Redis for {calls} calls");
 }
 
 /// Without a lender each limit follows its policy, once its allowance is spent.

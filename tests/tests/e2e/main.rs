@@ -14,6 +14,8 @@
 mod admin;
 mod attacks;
 mod audit_file;
+mod authz;
+mod bans;
 mod body_modes;
 mod bypasses;
 mod canary;

@@ -30,7 +30,15 @@ fn once() {
     });
     let told = folder.read(LOG);
     assert!(status.unwrap().success(), "{told}");
-    for words in ["SQL injection", "942100", "wasm-filter", "nothing found", "stopped"] {
+    for words in [
+        "SQL injection",
+        "942100",
+        "wasm-filter",
+        "ext-authz",
+        "wrong_key",
+        "nothing found",
+        "stopped",
+    ] {
         assert!(told.contains(words), "no {words:?} in\n{told}");
     }
 }

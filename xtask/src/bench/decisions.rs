@@ -36,7 +36,7 @@ pub(super) fn command(arguments: &[String]) -> Outcome<()> {
 }
 
 /// The pinned ghz, built when it is not there.
-fn ghz() -> Outcome<PathBuf> {
+pub(super) fn ghz() -> Outcome<PathBuf> {
     let folder = super::folder().join("ghz");
     let program = folder.join("ghz");
     if !program.exists() {

@@ -5,6 +5,7 @@
     reason = "a command line tool talks on its standard streams"
 )]
 
+mod identity;
 mod rows;
 mod table;
 
@@ -15,13 +16,14 @@ use std::time::Instant;
 use glacis_tests::failure::{Failure, Outcome, doing};
 use glacis_tests::stack::{Ports, Processor, Stack};
 use glacis_tests::{envoy, ext_proc, ports};
+use identity::Identity;
 use tokio::signal::unix::{SignalKind, signal};
 
 const USAGE: &str = "\
 usage: up [--once]
 
 Starts Envoy with envoy-configs/quickstart/, ext-proc with the OWASP CRS and a sample upstream,
-sends requests and attacks, shows what became of each, and stays up until Ctrl-C.
+and beside it an Envoy with envoy-configs/ext-authz/ for keys and limits; sends requests and attacks, shows what became of each, and stays up until Ctrl-C.
 
   --once  stop after the table; the status is 0 only if every answer was the expected one";
 
@@ -56,7 +58,7 @@ fn run(once: bool) -> Outcome<bool> {
         let mut terminate = signal(SignalKind::terminate()).map_err(doing("listen to SIGTERM"))?;
         let (sender, work) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || sender.send(bring_up(once)).is_ok());
-        let (stack, good) = tokio::select! {
+        let (stack, mut identity, good) = tokio::select! {
             done = work => done.map_err(|_| Failure::new("the work ended in a panic"))??,
             _ = interrupt.recv() => return stopped(),
             _ = terminate.recv() => return stopped(),
@@ -68,6 +70,7 @@ fn run(once: bool) -> Outcome<bool> {
             }
         }
         println!("\nstopping …");
+        identity.stop();
         stack.stop();
         if good {
             std::fs::remove_dir_all(folder()).map_err(doing("remove the logs"))?;
@@ -83,13 +86,15 @@ fn stopped() -> Outcome<bool> {
     Ok(true)
 }
 
-fn bring_up(once: bool) -> Outcome<(Stack, bool)> {
+fn bring_up(once: bool) -> Outcome<(Stack, Identity, bool)> {
     let begun = Instant::now();
     let ports = choose_ports()?;
-    println!("Starting ext-proc with the OWASP CRS, a sample upstream and Envoy …");
+    println!("Starting ext-proc with the OWASP CRS, ext-authz, a sample upstream and Envoy …");
     let stack = Stack::start(&folder(), ports, Processor::ExtProc, &[])?;
+    let identity = Identity::start(&folder().join("ext-authz"), ports.upstream)?;
     println!("Up after {:.1} s", begun.elapsed().as_secs_f64());
-    let results = rows::send_all(&stack)?;
+    let mut results = rows::send_all(&stack)?;
+    results.extend(identity.send_all()?);
     let good = results.iter().all(rows::Finding::is_good);
     println!("\n{}", table::of(&results));
     println!("{} requests and attacks after {:.1} s", results.len(), begun.elapsed().as_secs_f64());
@@ -97,9 +102,9 @@ fn bring_up(once: bool) -> Outcome<(Stack, bool)> {
         println!("Rows with a ! are not what was expected: this is a fault, please report it.");
     }
     if !once {
-        println!("{}", invitation(&stack));
+        println!("{}", invitation(&stack, &identity));
     }
-    Ok((stack, good))
+    Ok((stack, identity, good))
 }
 
 /// The quickstart's own ports, or free ones if somebody listens on any of those.
@@ -119,8 +124,9 @@ fn folder() -> PathBuf {
 }
 
 /// What to try now.
-fn invitation(stack: &Stack) -> String {
+fn invitation(stack: &Stack, identity: &Identity) -> String {
     let Ports { proxy, admin, ext_proc_admin, .. } = stack.ports;
+    let (keys, authz_admin) = (identity.proxy, identity.admin);
     let (audit, access) = (stack.folder.file(ext_proc::AUDIT), stack.folder.file(envoy::LOG));
     format!(
         "
@@ -131,6 +137,9 @@ Try:
   a scanner             curl -i -A sqlmap/1.8 http://localhost:{proxy}/
   Envoy                 curl -s http://localhost:{admin}/stats | grep -E \"glacis|ext_proc\"
   metrics of ext-proc   curl -s http://localhost:{ext_proc_admin}/metrics
+  without a key         curl -i http://localhost:{keys}/orders/42
+  with a key            curl -i -H \"x-api-key: demo-key\" http://localhost:{keys}/orders/42
+  metrics of ext-authz  curl -s http://localhost:{authz_admin}/metrics
   who was refused, why  tail -n 1 {}
   every request         tail {}
 

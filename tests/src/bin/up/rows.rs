@@ -43,6 +43,18 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
+    /// What became of one request; `good` is whether that was expected.
+    pub(crate) fn new(
+        name: &'static str,
+        sent: &'static str,
+        status: u16,
+        by: &'static str,
+        why: String,
+        good: bool,
+    ) -> Self {
+        Self { name, sent, answer: status.to_string(), by, why, good }
+    }
+
     /// Whether it was expected.
     pub(crate) fn is_good(&self) -> bool {
         self.good

@@ -1,0 +1,74 @@
+//! Who attacks is banned: ext-proc counts its refusals in Redis, ext-authz serves the list of bans, and the
+//! filters of all Envoys refuse.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use glacis_tests::filter::{Filter, Setup};
+use glacis_tests::http::Request;
+use glacis_tests::lender::Lender;
+use glacis_tests::log::Folder;
+use glacis_tests::ports;
+use glacis_tests::redis::Redis;
+use glacis_tests::stack::Processor;
+
+use crate::support::{Own, client, eventually, folder};
+
+/// From the last refusal to the last of the filters.
+const LEARNT: Duration = Duration::from_secs(2);
+
+/// What the quickstart says of lists, and with the list of bans.
+const LISTS: &str = r#""deny": ["192.0.2.0/24"]}"#;
+const WITH_BANS: &str = r#""feeds": [{"name": "bans", "cluster": "feed", "path": "/lists/bans", "refresh_seconds": 1}]}"#;
+
+fn attack() -> Request {
+    Request::get("/echo?id=1%27%20UNION%20SELECT%20login,%20password%20FROM%20users--%20-")
+        .browser()
+}
+
+#[test]
+fn who_attacks_is_banned_on_all_envoys() {
+    let redis = Redis::start(&Folder::new(&folder("bans-redis")).unwrap()).unwrap();
+    let [lists] = ports::free().unwrap();
+    let config = format!("lists: {{listen: \"127.0.0.1:{lists}\"}}\n{}", redis.store());
+    let ext_authz = Lender::start(&folder("bans-ext-authz"), &config).unwrap();
+    // Two refusals are nothing, the third one is one too many.
+    let bans = format!(
+        "bans: {{redis: {}, scenarios: [{{name: attacks, capacity: 2, leak_seconds: 600, ban_seconds: 5}}]}}\n",
+        redis.place()
+    );
+    let feed = format!(
+        "  clusters:\n  - {{name: feed, connect_timeout: 1s, type: STATIC, load_assignment: {{cluster_name: feed, \
+         endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: \
+         {lists}}}}}}}}}]}}]}}}}\n"
+    );
+    let edits = [(LISTS, WITH_BANS), ("\"allow\": [], ", ""), ("  clusters:\n", feed.as_str())];
+    // The processor wants a text that lives as long as the program.
+    let stack = &Own::start("bans", Processor::ExtProcWith(bans.leak()), &edits).0;
+    let plugin = format!(r#"{{"address_lists": {{{WITH_BANS}}}"#);
+    let setup = Setup { plugin: &plugin, before: "", feed: lists };
+    let other = Filter::start(&folder("bans-other"), setup).unwrap();
+
+    let (attacker, guest) = (client(), client());
+    let statuses = |from: Ipv4Addr| {
+        let page = Request::get("/").browser();
+        [stack.send(from, &page).unwrap().status, other.send(from, &page).unwrap().status]
+    };
+    for _ in 0..2 {
+        assert_eq!(stack.send(attacker, &attack()).unwrap().status, 403);
+    }
+    assert_eq!(statuses(attacker), [200, 200], "two refusals are below the capacity");
+    assert_eq!(stack.send(attacker, &attack()).unwrap().status, 403);
+    let banned = Instant::now();
+    let took =
+        eventually("both refuse", Duration::from_secs(10), || statuses(attacker) == [403, 403]);
+    eprintln!("banned on both Envoys {took:?} after the last attack");
+    assert!(took <= LEARNT, "{took:?}; {}", ext_authz.folder.story());
+    assert_eq!(other.logged(attacker, "verdict").unwrap().last().unwrap(), "denied:list");
+    assert_eq!(statuses(guest), [200, 200]);
+    let metrics = stack.ext_proc.as_ref().unwrap().metrics().unwrap();
+    assert_eq!(metrics[r#"glacis_bans_total{scenario="attacks"}"#], 1.0, "{metrics:#?}");
+    // It ends by itself, on each Envoy, whether or not a list comes.
+    eventually("the ban is over", Duration::from_secs(15), || statuses(attacker) == [200, 200]);
+    assert!(banned.elapsed() >= Duration::from_secs(4), "{:?}", banned.elapsed());
+}
