@@ -33,6 +33,7 @@ mod out_of_band;
 mod pass_through;
 mod privileges;
 mod profiles;
+mod quota;
 mod ratelimit;
 mod reload;
 mod rulesets;
