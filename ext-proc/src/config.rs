@@ -13,7 +13,7 @@ mod profile;
 #[cfg(test)]
 mod tests;
 
-use core::time::Duration;
+use core::{net::SocketAddr, time::Duration};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -101,6 +101,7 @@ pub struct Config {
     pub overload: Overload,
     pub drain_notice_seconds: u64,
     pub drain_seconds: u64,
+    pub wasm: Option<WasmModule>,
 }
 
 impl Default for Config {
@@ -162,6 +163,7 @@ impl Default for Config {
             overload: Overload::default(),
             drain_notice_seconds: 2,
             drain_seconds: 20,
+            wasm: None,
         }
     }
 }
@@ -259,6 +261,15 @@ impl Audit {
     }
 }
 
+/// The module of the wasm-filter, served for Envoys.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct WasmModule {
+    pub listen: SocketAddr,
+    pub file: PathBuf,
+}
+
 /// Which requests are traced.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default, deny_unknown_fields)]
@@ -314,6 +325,9 @@ impl Config {
         self.otlp.resolve(folder);
         self.collections.resolve(folder);
         self.bans.resolve(folder);
+        if let Some(wasm) = &mut self.wasm {
+            wasm.file = folder.join(&wasm.file);
+        }
     }
 
     /// How often files are looked at for changes.
@@ -352,6 +366,7 @@ impl Config {
             overload,
             drain_notice_seconds,
             drain_seconds,
+            wasm,
         );
         let outputs =
             |audit: &Audit| (audit.stdout, audit.file.clone(), audit.rotation(), audit.otlp);

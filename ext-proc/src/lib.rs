@@ -40,6 +40,7 @@ mod session;
 mod shadow;
 mod shared;
 mod trace;
+pub mod wasm_module;
 mod wire;
 mod work;
 

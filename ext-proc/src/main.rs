@@ -3,7 +3,9 @@
 use core::time::Duration;
 use std::{io::Write as _, path::Path, process::ExitCode, sync::Arc};
 
-use glacis_ext_proc::{AuditLog, Metrics, Processor, Tracer, reload::Reading, ruleset::Loaded};
+use glacis_ext_proc::{
+    AuditLog, Metrics, Processor, Tracer, reload::Reading, ruleset::Loaded, wasm_module,
+};
 use glacis_service::{
     Readiness, Server,
     admin::AdminPort,
@@ -74,6 +76,9 @@ async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(),
     rulesets.log();
     let mut server = Server::bind(&config.listen, &config.admin).await?;
     server.watch_certificates(config.reload_interval(), &metrics.tls)?;
+    if let Some(module) = &config.wasm {
+        wasm_module::serve(module).await?;
+    }
     let audit = AuditLog::start(&config, &metrics.losses)?;
     let tracer = Tracer::start(&config, &metrics.losses)?;
     tracing::info!(
