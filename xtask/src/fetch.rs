@@ -7,7 +7,9 @@
 //! anything is downloaded, all of it at once.
 
 mod crs;
+pub(crate) mod debian;
 mod envoy;
+pub(crate) mod helm;
 mod prerequisite;
 pub(crate) mod redis;
 
@@ -172,7 +174,7 @@ impl Folder {
 }
 
 /// The ignored folder for everything fetched.
-fn path() -> PathBuf {
+pub(crate) fn path() -> PathBuf {
     cargo::root().join(".fetched")
 }
 

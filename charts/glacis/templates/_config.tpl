@@ -1,0 +1,95 @@
+{{/* The configuration of ext-proc: what the values say, and what the chart knows. */}}
+{{- define "glacis.extProcConfig" -}}
+{{- $config := deepCopy .Values.extProc.config -}}
+{{- /* `on` and `off` are booleans for YAML 1.1. */ -}}
+{{- if kindIs "bool" $config.mode -}}
+{{- $_ := set $config "mode" (ternary "on" "off" $config.mode) -}}
+{{- end -}}
+{{- range $name, $profile := $config.profiles | default dict -}}
+{{- if kindIs "bool" $profile.mode -}}
+{{- $_ := set $profile "mode" (ternary "on" "off" $profile.mode) -}}
+{{- end -}}
+{{- end -}}
+{{- $tls := include "glacis.listenTls" . | fromYaml -}}
+{{- $_ := set $config "listen" (dict "tcp" "0.0.0.0:9001") -}}
+{{- if $tls -}}
+{{- $_ := set $config.listen "tls" $tls -}}
+{{- end -}}
+{{- $names := list -}}
+{{- range $name := list "" (printf ".%s" .Release.Namespace) (printf ".%s.svc" .Release.Namespace) (printf ".%s.svc.cluster.local" .Release.Namespace) -}}
+{{- $names = append $names (printf "%s-ext-proc%s" (include "glacis.fullname" $) $name) -}}
+{{- end -}}
+{{- $_ := set $config "admin" (dict "address" "0.0.0.0:9101" "allow_remote" true "hosts" $names) -}}
+{{- if and .Values.extProc.crs (not (hasKey $config "crs")) -}}
+{{- $_ := set $config "crs" "/usr/share/glacis/crs" -}}
+{{- end -}}
+{{- $rules := $config.rules | default list -}}
+{{- if .Values.extProc.rules -}}
+{{- $rules = append $rules "/etc/glacis/rules/*.conf" -}}
+{{- end -}}
+{{- range .Values.extProc.rulesConfigMaps -}}
+{{- $rules = append $rules (printf "/etc/glacis/rules-of/%s/*.conf" .) -}}
+{{- end -}}
+{{- if .Values.extProc.rulesImage -}}
+{{- $rules = append $rules "/etc/glacis/rules-image/*.conf" -}}
+{{- end -}}
+{{- if $rules -}}
+{{- $_ := set $config "rules" $rules -}}
+{{- end -}}
+{{- with include "glacis.redis" . | fromYaml -}}
+{{- $collections := $config.collections | default dict -}}
+{{- if not (hasKey $collections "redis") -}}
+{{- $_ := set $collections "redis" . -}}
+{{- end -}}
+{{- $_ := set $config "collections" $collections -}}
+{{- end -}}
+{{- if .Values.wasm.serve -}}
+{{- $_ := set $config "wasm" (dict "listen" "0.0.0.0:9103" "file" "/usr/share/glacis/glacis_wasm_filter.wasm") -}}
+{{- end -}}
+{{- if not (hasKey $config "metrics") -}}
+{{- $_ := set $config "metrics" (dict "engine" (include "glacis.fullname" .) "namespace" .Release.Namespace) -}}
+{{- end -}}
+{{ toYaml $config }}
+{{- end -}}
+
+{{/* Of this configuration, what is read at the start only: pods are exchanged when it changes. */}}
+{{- define "glacis.extProcStart" -}}
+{{- $config := include "glacis.extProcConfig" . | fromYaml -}}
+{{- $start := dict -}}
+{{- range $key := list "listen" "admin" "metrics" "log_level" "recent" "audit" "otlp" "traces" "canary_seconds" "canary_envoy" "cost_sample" "collections_max" "collections" "max_streams" "max_message_bytes" "inline_body_bytes" "evaluation_threads" "evaluation_queue_max" "deadline_ms" "body_bytes_max" "out_of_band_threads" "out_of_band_queue_max" "out_of_band_bytes_max" "overload" "drain_notice_seconds" "drain_seconds" "wasm" -}}
+{{- if hasKey $config $key -}}
+{{- $_ := set $start $key (get $config $key) -}}
+{{- end -}}
+{{- end -}}
+{{ toYaml $start }}
+{{- end -}}
+
+{{- define "glacis.extAuthzConfig" -}}
+{{- $config := deepCopy .Values.extAuthz.config -}}
+{{- $tls := include "glacis.listenTls" . | fromYaml -}}
+{{- $_ := set $config "listen" (dict "tcp" "0.0.0.0:9002") -}}
+{{- if $tls -}}
+{{- $_ := set $config.listen "tls" $tls -}}
+{{- end -}}
+{{- $names := list -}}
+{{- range $name := list "" (printf ".%s" .Release.Namespace) (printf ".%s.svc" .Release.Namespace) (printf ".%s.svc.cluster.local" .Release.Namespace) -}}
+{{- $names = append $names (printf "%s-ext-authz%s" (include "glacis.fullname" $) $name) -}}
+{{- end -}}
+{{- $_ := set $config "admin" (dict "address" "0.0.0.0:9102" "allow_remote" true "hosts" $names) -}}
+{{- $store := $config.store | default dict -}}
+{{- with include "glacis.redis" . | fromYaml -}}
+{{- if not (hasKey $store "redis") -}}
+{{- $_ := set $store "redis" . -}}
+{{- end -}}
+{{- end -}}
+{{- if not (hasKey $store "replicas") -}}
+{{- $_ := set $store "replicas" (.Values.extAuthz.autoscaling.enabled | ternary .Values.extAuthz.autoscaling.minReplicas .Values.extAuthz.replicas) -}}
+{{- end -}}
+{{- $_ := set $config "store" $store -}}
+{{- if .Values.extAuthz.serveLists -}}
+{{- $lists := $config.lists | default dict -}}
+{{- $_ := set $lists "listen" "0.0.0.0:9104" -}}
+{{- $_ := set $config "lists" $lists -}}
+{{- end -}}
+{{ toYaml $config }}
+{{- end -}}

@@ -1,0 +1,187 @@
+{{/*
+Envoy's configuration, as every way of attaching has it. envoy-configs/quickstart/README.md says what each part is for.
+The arguments are an attachment with its defaults, and "root".
+*/}}
+
+{{/* 1. The rules. */}}
+{{- define "glacis.envoy.extProc" -}}
+name: glacis.ext_proc
+typed_config:
+  "@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor
+  grpc_service: {envoy_grpc: {cluster_name: glacis-ext-proc}}
+  # Bodies are asked for by mode_override, only when a rule reads them.
+  processing_mode:
+    request_header_mode: SEND
+    response_header_mode: {{ .responses | ternary "SEND" "SKIP" }}
+    request_body_mode: NONE
+    response_body_mode: NONE
+    request_trailer_mode: SKIP
+    response_trailer_mode: SKIP
+  allow_mode_override: true
+  message_timeout: {{ .messageTimeout }}
+  failure_mode_allow: {{ .failOpen }}
+  status_on_error: {code: ServiceUnavailable}
+  request_attributes: [source.address, destination.address, request.protocol, xds.route_name]
+  # Without this line Envoy drops the receipts silently, and the guard refuses all.
+  metadata_options: {receiving_namespaces: {untyped: [glacis]}}
+{{- end -}}
+
+{{- define "glacis.envoy.receipt" -}}
+action: ALLOW
+policies:
+  glacis_receipt:
+    permissions: [{any: true}]
+    principals:
+      - sourced_metadata:
+          metadata_matcher: {filter: glacis, path: [{key: verdict}], value: {string_match: {exact: allow}}}
+{{- end -}}
+
+{{/* 2. The guard behind it: no receipt that says "allow", no upstream; only counted where the attachment fails open. */}}
+{{- define "glacis.envoy.guard" -}}
+name: glacis.guard
+typed_config:
+  "@type": type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC
+  rules_stat_prefix: glacis_receipt
+  shadow_rules_stat_prefix: glacis_receipt
+  {{ .failOpen | ternary "shadow_rules" "rules" }}: {{- include "glacis.envoy.receipt" . | nindent 4 }}
+{{- end -}}
+
+{{/* Identity, lists and limits of a fleet, before the rules. */}}
+{{- define "glacis.envoy.extAuthz" -}}
+name: glacis.ext_authz
+typed_config:
+  "@type": type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz
+  transport_api_version: V3
+  grpc_service:
+    envoy_grpc: {cluster_name: glacis-ext-authz}
+    timeout: 0.25s
+  failure_mode_allow: {{ .failOpen }}
+  status_on_error: {code: ServiceUnavailable}
+  # Without this line headers of one name come joined, and what is not UTF-8 in them is lost.
+  encode_raw_headers: true
+  {{- if .root.Values.extAuthz.config.profiles }}
+  with_request_body: {max_request_bytes: 65536, allow_partial_message: true, pack_as_bytes: true}
+  {{- end }}
+  metadata_context_namespaces: [envoy.filters.http.jwt_authn]
+{{- end -}}
+
+{{/* What the HTTP connection manager does before and after all filters. */}}
+{{- define "glacis.envoy.connectionManager" -}}
+# Header fields of ours that a client has made up go first, before a route is chosen.
+early_header_mutation_extensions:
+  - name: envoy.http.early_header_mutation.header_mutation
+    typed_config:
+      "@type": type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation
+      mutations:
+        - remove_on_match: {key_matcher: {prefix: x-glacis-, ignore_case: true}}
+# A request that could not be checked is nobody's fault: always the same 503.
+local_reply_config:
+  mappers:
+    - filter:
+        extension_filter:
+          name: envoy.access_loggers.extension_filters.cel
+          typed_config:
+            "@type": type.googleapis.com/envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter
+            # Refusals by other RBAC filters, such as Istio's, are left as they are.
+            expression: >-
+              response.code_details.startsWith("ext_proc_error") ||
+              metadata.filter_metadata["envoy.filters.http.rbac"]["glacis_receipt_enforced_engine_result"] == "denied"
+      status_code: 503
+      body: {inline_string: "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"The request could not be checked. Try again later.\"}\n"}
+      body_format_override:
+        text_format_source: {inline_string: "%LOCAL_REPLY_BODY%"}
+        content_type: application/problem+json
+      headers_to_add:
+        - {header: {key: retry-after, value: "1"}, append_action: OVERWRITE_IF_EXISTS_OR_ADD}
+        - {header: {key: cache-control, value: no-store}, append_action: OVERWRITE_IF_EXISTS_OR_ADD}
+{{- end -}}
+
+{{/* A service's cluster, with its breaker: (merge of an attachment with "part" "port" "health" "requests") */}}
+{{- define "glacis.envoy.cluster" -}}
+name: glacis-{{ .part }}
+connect_timeout: 0.25s
+# The Service has no address of its own: every pod is a host.
+type: STRICT_DNS
+dns_lookup_family: ALL
+dns_refresh_rate: 5s
+respect_dns_ttl: false
+lb_policy: LEAST_REQUEST
+load_assignment:
+  cluster_name: glacis-{{ .part }}
+  endpoints:
+    - lb_endpoints:
+        - endpoint:
+            address: {socket_address: {address: {{ include "glacis.host" . }}, port_value: {{ .port }}}}
+typed_extension_protocol_options:
+  envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+    "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+    explicit_http_config:
+      http2_protocol_options:
+        connection_keepalive: {interval: 5s, timeout: 1s}
+{{- if .root.Values.tls.enabled }}
+transport_socket:
+  name: envoy.transport_sockets.tls
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+    sni: {{ include "glacis.host" . }}
+    common_tls_context:
+      alpn_protocols: [h2]
+      {{- with .clientCertificate }}
+      tls_certificates:
+        - certificate_chain: {filename: {{ .certificate | quote }}}
+          private_key: {filename: {{ .key | quote }}}
+      {{- end }}
+      validation_context:
+        trusted_ca: {inline_string: {{ .ca | quote }}}
+        match_typed_subject_alt_names:
+          - {san_type: DNS, matcher: {exact: {{ include "glacis.host" . }}}}
+{{- end }}
+# The breaker: a freeze shows in probes only, a crash in failed streams.
+health_checks:
+  - timeout: 0.25s
+    interval: 0.5s
+    no_traffic_interval: 0.5s
+    unhealthy_threshold: 2
+    healthy_threshold: 2
+    grpc_health_check: {{ .health }}
+outlier_detection:
+  consecutive_gateway_failure: 5
+  enforcing_consecutive_gateway_failure: 100
+  interval: 1s
+  base_ejection_time: 10s
+  max_ejection_percent: 100
+  always_eject_one_host: true
+# Otherwise Envoy sends to sick hosts when all are sick.
+common_lb_config: {healthy_panic_threshold: {value: 0}}
+# The bulkhead: more requests than this at once are decided by the failure mode at once.
+circuit_breakers:
+  thresholds: [{max_requests: {{ .requests }}, max_pending_requests: {{ .requests }}, track_remaining: true}]
+{{- end -}}
+
+{{/* What a route says of its own: (merge of an attachment with "route") */}}
+{{- define "glacis.envoy.route" -}}
+typed_per_filter_config:
+  glacis.ext_proc:
+    "@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute
+    {{- if .route.skip }}
+    disabled: true
+    {{- else }}
+    overrides:
+      {{- if hasKey .route "failOpen" }}
+      failure_mode_allow: {{ .route.failOpen }}
+      {{- end }}
+      {{- with .route.profile }}
+      grpc_initial_metadata: [{key: glacis-profile, value: {{ . | quote }}}]
+      {{- end }}
+    {{- end }}
+{{- if and .guard (or .route.skip (hasKey .route "failOpen")) }}
+  glacis.guard:
+    "@type": type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBACPerRoute
+    {{- if not .route.skip }}
+    rbac:
+      rules_stat_prefix: glacis_receipt
+      shadow_rules_stat_prefix: glacis_receipt
+      {{ .route.failOpen | ternary "shadow_rules" "rules" }}: {{- include "glacis.envoy.receipt" . | nindent 8 }}
+    {{- end }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,198 @@
+{{- define "glacis.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains .Values.nameOverride .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels of a part: (dict "root" $ "part" "ext-proc") */}}
+{{- define "glacis.selector" -}}
+app.kubernetes.io/name: glacis
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .part }}
+{{- end -}}
+
+{{- define "glacis.labels" -}}
+{{ include "glacis.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* (dict "root" $ "name" "glacis-ext-proc" "digest" "") */}}
+{{- define "glacis.image" -}}
+{{- $name := .name -}}
+{{- with .root.Values.image.registry -}}
+{{- $name = printf "%s/%s" (trimSuffix "/" .) $name -}}
+{{- end -}}
+{{- if .digest -}}
+{{- printf "%s@%s" $name .digest -}}
+{{- else -}}
+{{- printf "%s:%s" $name (.root.Values.image.tag | default .root.Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret with the certificate of both services. */}}
+{{- define "glacis.tlsSecret" -}}
+{{- if .Values.tls.certManager.enabled -}}
+{{ include "glacis.fullname" . }}-tls
+{{- else -}}
+{{ .Values.tls.secretName }}
+{{- end -}}
+{{- end -}}
+
+{{/* The names under which Envoys reach a service, most specific first. */}}
+{{- define "glacis.host" -}}
+{{ include "glacis.fullname" .root }}-{{ .part }}.{{ .root.Release.Namespace }}.svc.cluster.local
+{{- end -}}
+
+{{/* What both listeners of gRPC have in common. */}}
+{{- define "glacis.listenTls" -}}
+{{- if .Values.tls.enabled -}}
+certificate: /etc/glacis/tls/tls.crt
+key: /etc/glacis/tls/tls.key
+{{- with .Values.tls.clientNames }}
+client_ca: /etc/glacis/tls/ca.crt
+client_names: {{ toJson . }}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
+{{/* Redis, as both services read it; empty for none. */}}
+{{- define "glacis.redis" -}}
+{{- if .Values.redis.trial.enabled -}}
+nodes: [{{ printf "%s-redis.%s.svc.cluster.local:6379" (include "glacis.fullname" .) .Release.Namespace | quote }}]
+{{- else if .Values.redis.nodes -}}
+nodes: {{ toJson .Values.redis.nodes }}
+kind: {{ .Values.redis.kind }}
+{{- with .Values.redis.master }}
+master: {{ . | quote }}
+{{- end }}
+{{- with .Values.redis.username }}
+username: {{ . | quote }}
+{{- end }}
+{{- if .Values.redis.passwordSecretName }}
+password_file: /etc/glacis/redis/password
+{{- end }}
+{{- if .Values.redis.tls }}
+tls: {}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
+{{/* What a pod has whatever runs in it: (dict "root" $ "part" "ext-proc" "values" .Values.extProc) */}}
+{{- define "glacis.pod" -}}
+serviceAccountName: {{ include "glacis.fullname" .root }}-{{ .part }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+terminationGracePeriodSeconds: {{ .values.terminationGracePeriodSeconds }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  fsGroup: 65532
+  seccompProfile: {type: RuntimeDefault}
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets:
+{{- range . }}
+  - name: {{ . }}
+{{- end }}
+{{- end }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+topologySpreadConstraints:
+{{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{- include "glacis.selector" $ | nindent 8 }}
+{{- end }}
+{{- end -}}
+
+{{- define "glacis.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- define "glacis.probes" -}}
+startupProbe:
+  httpGet: {path: /healthz, port: admin}
+  periodSeconds: 1
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /healthz, port: admin}
+  periodSeconds: 10
+  timeoutSeconds: 3
+readinessProbe:
+  httpGet: {path: /readyz, port: admin}
+  periodSeconds: 2
+  timeoutSeconds: 1
+  failureThreshold: 2
+{{- end -}}
+
+{{/* Envoys call the services, sidecars would stand between: none of a mesh. */}}
+{{- define "glacis.podLabels" -}}
+{{ include "glacis.selector" . }}
+sidecar.istio.io/inject: "false"
+istio.io/dataplane-mode: none
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- with .values.podLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Refusals that a schema cannot say. */}}
+{{- define "glacis.check" -}}
+{{- $v := .Values -}}
+{{- if and $v.redis.trial.enabled $v.redis.nodes -}}
+{{- fail "redis: write either redis.nodes (yours) or redis.trial.enabled (a small one for trials), not both" -}}
+{{- end -}}
+{{- if $v.tls.enabled -}}
+{{- if and $v.tls.certManager.enabled $v.tls.secretName -}}
+{{- fail "tls: with tls.certManager.enabled the Secret is made; leave tls.secretName empty" -}}
+{{- end -}}
+{{- if not (or $v.tls.certManager.enabled $v.tls.secretName) -}}
+{{- fail "tls: tls.enabled needs a certificate: name a Secret in tls.secretName, or set tls.certManager.enabled" -}}
+{{- end -}}
+{{- if and $v.tls.certManager.enabled (not $v.tls.certManager.issuerRef.name) -}}
+{{- fail "tls: tls.certManager.enabled needs the name of an issuer in tls.certManager.issuerRef.name" -}}
+{{- end -}}
+{{- end -}}
+{{- if and $v.monitoring.serviceMonitor $v.monitoring.podMonitor -}}
+{{- fail "monitoring: with both serviceMonitor and podMonitor every sample would be there twice; choose one" -}}
+{{- end -}}
+{{- if and $v.wasm.serve (not $v.extProc.enabled) -}}
+{{- fail "wasm: it is ext-proc that serves the module; wasm.serve needs extProc.enabled" -}}
+{{- end -}}
+{{- if and $v.extProc.rules $v.extProc.config.rules -}}
+{{- fail "extProc: write rule files either in extProc.rules, or name them in extProc.config.rules, not both" -}}
+{{- end -}}
+{{- range $key := list "listen" "admin" -}}
+{{- if hasKey $v.extProc.config $key -}}
+{{- fail (printf "extProc.config.%s: this part of the configuration is the chart's" $key) -}}
+{{- end -}}
+{{- if hasKey $v.extAuthz.config $key -}}
+{{- fail (printf "extAuthz.config.%s: this part of the configuration is the chart's" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

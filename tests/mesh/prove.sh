@@ -1,0 +1,210 @@
+#!/bin/bash
+# The chart's objects in a real kube-apiserver, pushed to real Envoys by a real istiod and a real Envoy Gateway.
+# `cargo xtask mesh` builds what is needed, and runs this in a network and a mount namespace of its own: nothing
+# listens where others could reach it. The environment names every program; W is a folder for logs.
+set -euo pipefail
+
+readonly HERE=${GLACIS_ROOT:?}/tests/mesh IP=10.77.0.1 CERTS=/certs SDS=/sds
+readonly ATTACK="/?q=%27%20or%201%3D1%20--%20" W=${W:?}
+export KUBECONFIG=$W/kubeconfig PATH=${TOOLS:?}:$PATH HOME=$W
+failures=0
+
+say() { printf '%s\n' "$*"; }
+start() { # NAME COMMAND…
+    local name=$1; shift
+    "$@" >"$W/$name.log" 2>&1 & echo $! >"$W/$name.pid"
+}
+stop() { # NAME…; returns when they have ended
+    local p
+    for p in "$@"; do
+        [ -e "$W/$p.pid" ] || continue
+        kill "$(cat "$W/$p.pid")" 2>/dev/null || true
+    done
+    for p in "$@"; do
+        [ ! -e "$W/$p.pid" ] || timeout 30 tail --pid="$(cat "$W/$p.pid")" -f /dev/null || true
+    done
+}
+wait_for() { # SECONDS WHAT COMMAND…
+    local end=$((SECONDS + $1)) what=$2; shift 2
+    until "$@" >/dev/null 2>&1; do
+        if ((SECONDS > end)); then say "FAILED: $what was not there in time"; tail -n 15 "$W"/*.log; exit 1; fi
+        sleep 0.2
+    done
+}
+status() { curl -s -m 5 -o /dev/null -w '%{http_code}' "$@" || true; }
+expect() { # WHAT EXPECTED CURL-ARGUMENTS…
+    local what=$1 expected=$2 actual; shift 2
+    actual=$(status "$@")
+    if [ "$actual" = "$expected" ]; then say "ok      $what: $actual"
+    else say "FAILED  $what: $actual, not $expected"; failures=$((failures + 1)); fi
+}
+becomes() { # As expect, but it may take up to twenty seconds: configuration is on its way.
+    local expected=$2 end=$((SECONDS + 20))
+    until [ "$(status "${@:3}")" = "$expected" ] || ((SECONDS > end)); do sleep 0.2; done
+    expect "$@"
+}
+
+network() {
+    ip link set lo up
+    ip addr add $IP/32 dev lo
+    # Names of Services, which a cluster's name server would know.
+    { cat /etc/hosts
+      local name
+      for name in glacis-ext-proc.glacis glacis-ext-authz.glacis envoy-gateway.envoy-gateway-system; do
+          echo "$IP $name.svc.cluster.local"
+      done; } >"$W/hosts"
+    mount --bind "$W/hosts" /etc/hosts
+}
+
+kubernetes() {
+    openssl genrsa -out "$W/sa.key" 2048 2>/dev/null
+    openssl rsa -in "$W/sa.key" -pubout -out "$W/sa.pub" 2>/dev/null
+    echo 'admintoken,admin,admin-uid,"system:masters"' >"$W/tokens.csv"
+    cat >"$KUBECONFIG" <<'Y'
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:16443", insecure-skip-tls-verify: true}}]
+users: [{name: u, user: {token: admintoken}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+current-context: c
+Y
+    start etcd "$ETCD" --data-dir "$W/etcd" --listen-client-urls http://127.0.0.1:12379 \
+        --advertise-client-urls http://127.0.0.1:12379 --listen-peer-urls http://127.0.0.1:12380 \
+        --initial-advertise-peer-urls http://127.0.0.1:12380 --initial-cluster default=http://127.0.0.1:12380
+    start kube-apiserver "$KUBE_APISERVER" --etcd-servers=http://127.0.0.1:12379 --cert-dir="$W/apiserver" \
+        --bind-address=127.0.0.1 --advertise-address=127.0.0.1 --endpoint-reconciler-type=none --secure-port=16443 \
+        --service-account-key-file="$W/sa.pub" --service-account-signing-key-file="$W/sa.key" \
+        --service-account-issuer=https://127.0.0.1:16443 --token-auth-file="$W/tokens.csv" \
+        --authorization-mode=RBAC --service-cluster-ip-range=10.96.0.0/16 --disable-admission-plugins=ServiceAccount
+    wait_for 60 kube-apiserver kubectl get --raw /readyz
+    # shellcheck disable=SC2086
+    kubectl apply --server-side $CRDS >"$W/crds.txt"
+    kubectl wait --for=condition=Established crd --all --timeout=60s >/dev/null
+    local namespace
+    for namespace in glacis istio-system istio-ingress shop envoy-gateway-system monitoring; do
+        kubectl create namespace $namespace >/dev/null
+    done
+    say "ok      kube-apiserver $(kubectl version -o json | python3 -c 'import json,sys; print(json.load(sys.stdin)["serverVersion"]["gitVersion"])'), $(wc -l <"$W/crds.txt") CRDs"
+}
+
+# Everything that the chart can make is put before the server, with each of its test values: unknown or wrong
+# fields are refused by the schemas of Kubernetes and of the CRDs.
+every_object() {
+    local values
+    for values in "$GLACIS_ROOT"/charts/glacis/tests/*.values.yaml; do
+        if helm template glacis "$GLACIS_ROOT/charts/glacis" --namespace glacis --values "$values" |
+            kubectl apply --server-side --dry-run=server --validate=strict -f - >"$W/apply.txt" 2>&1
+        then say "ok      $(basename "$values"): $(wc -l <"$W/apply.txt") objects accepted"
+        else say "FAILED  $(basename "$values")"; cat "$W/apply.txt"; failures=$((failures + 1)); fi
+    done
+}
+
+services() {
+    sed "s#127.0.0.1:9001#0.0.0.0:9001#; s#\.\./\.\./\.fetched/crs-[0-9.]*#$GLACIS_CRS_DIR#" \
+        "$GLACIS_ROOT/envoy-configs/quickstart/ext-proc.yaml" >"$W/ext-proc.yaml"
+    printf 'profiles: {watch: {mode: detection}}\nwasm: {listen: "0.0.0.0:9103", file: "%s"}\n' "$GLACIS_WASM" >>"$W/ext-proc.yaml"
+    start ext-proc "$GLACIS_EXT_PROC" --config "$W/ext-proc.yaml"
+    start upstream "$GLACIS_SAMPLE_UPSTREAM" 0.0.0.0:8088
+    sed 's#127.0.0.1:9002#0.0.0.0:9002#' "$HERE/ext-authz.yaml" >"$W/ext-authz.yaml"
+    start ext-authz "$GLACIS_EXT_AUTHZ" --config "$W/ext-authz.yaml"
+    wait_for 60 ext-proc curl -sf http://127.0.0.1:9101/readyz
+    wait_for 60 ext-authz curl -sf http://127.0.0.1:9102/readyz
+}
+
+chart() { # VALUES
+    helm upgrade --install glacis "$GLACIS_ROOT/charts/glacis" --namespace glacis --values "$1" "${@:2}" >"$W/helm.txt" ||
+        { cat "$W/helm.txt"; exit 1; }
+    # There is no controller that would do this: where the pods are.
+    kubectl apply -f "$HERE/endpoints.yaml" >/dev/null
+}
+
+istio() {
+    say; say "# Istio: $ISTIO_VERSION"
+    chart "$HERE/istio.values.yaml" --set wasm.url="file://$GLACIS_WASM"
+    kubectl apply -f "$HERE/istio.yaml" >/dev/null
+    POD_NAMESPACE=istio-system POD_NAME=istiod-1 ENABLE_CA_SERVER=false PILOT_CERT_PROVIDER=none CLOUD_PLATFORM=none \
+    PILOT_ENABLE_METADATA_EXCHANGE=false PILOT_ENABLE_ALPN_FILTER=false start istiod \
+        "$PILOT" discovery --kubeconfig "$KUBECONFIG" --meshConfig "$HERE/mesh.yaml" --grpcAddr 127.0.0.1:15010 \
+        --httpAddr 127.0.0.1:18080 --httpsAddr "" --secureGRPCAddr "" --monitoringAddr 127.0.0.1:15014 --ctrlz_port 0
+    wait_for 60 istiod curl -sf http://127.0.0.1:18080/ready
+    start istio-envoy "$GLACIS_ENVOY" -c "$HERE/istio-envoy.yaml" --concurrency 1 --base-id 7711 --log-level warn
+    becomes "a request passes the gateway" 200 http://127.0.0.1:18480/
+    becomes "an attack is refused" 403 "http://127.0.0.1:18480$ATTACK"
+    expect "an attack in a body is refused" 403 -d "q=' or 1=1 -- " http://127.0.0.1:18480/
+    expect "a body of 2 MiB passes" 200 -F "file=@$W/body" http://127.0.0.1:18480/
+    expect "an address that the wasm-filter denies" 403 --interface 127.0.0.9 http://127.0.0.1:18480/
+    expect "what ext-authz denies" 403 http://127.0.0.1:18480/internal/
+    expect "the route that is only watched" 200 "http://127.0.0.1:18480/watched$ATTACK"
+    expect "a route that is off" 200 "http://127.0.0.1:18480/static$ATTACK"
+    say "filters, as istiod pushed them: $(curl -s http://127.0.0.1:19902/config_dump | python3 "$HERE/filters.py" | tr '\n' ' ')"
+    stop ext-proc
+    becomes "without ext-proc, fail closed" 503 http://127.0.0.1:18480/
+    expect "without ext-proc, the open route" 200 http://127.0.0.1:18480/open/
+    stop ext-authz upstream
+    services
+    becomes "ext-proc is back" 403 "http://127.0.0.1:18480$ATTACK"
+    stop istio-envoy istiod
+    kubectl delete -f "$HERE/istio.yaml" --wait=false >/dev/null
+}
+
+# The alerts and dashboards ask Envoy for these.
+metrics() { # PORT
+    local name missing=""
+    curl -s "http://127.0.0.1:$1/stats/prometheus" >"$W/envoy-metrics.txt"
+    for name in $(sed -n 's/^    "\(envoy_[a-z_]*\)",$/\1/p' "$GLACIS_ROOT/xtask/src/charts/metrics.rs"); do
+        grep -q "^$name{" "$W/envoy-metrics.txt" || missing="$missing $name"
+    done
+    if [ -z "$missing" ]; then say "ok      Envoy tells every metric that alerts and dashboards ask for"
+    else say "FAILED  Envoy does not tell:$missing"; failures=$((failures + 1)); fi
+}
+
+secret() { # NAME FOLDER
+    local key
+    mkdir -p "$2"
+    for key in tls.crt tls.key ca.crt; do
+        kubectl -n envoy-gateway-system get secret "$1" -o "jsonpath={.data.${key/./\\.}}" | base64 -d >"$2/$key"
+    done
+}
+
+envoy_gateway() {
+    say; say "# Envoy Gateway: $EG_VERSION"
+    ENVOY_GATEWAY_NAMESPACE=envoy-gateway-system "$ENVOY_GATEWAY" certgen --disable-topology-injector >"$W/certgen.log" 2>&1 || { cat "$W/certgen.log"; exit 1; }
+    secret envoy-gateway "$W/eg-certs"; secret envoy "$W/envoy-certs"
+    mkdir -p $CERTS $SDS "$W/sds"
+    ENVOY_GATEWAY_NAMESPACE=envoy-gateway-system start envoy-gateway \
+        unshare -m bash -c "mount --bind '$W/eg-certs' $CERTS && mount -t tmpfs none /var/lib && exec '$ENVOY_GATEWAY' server --config-path '$HERE/envoy-gateway-server.yaml'"
+    chart "$HERE/envoy-gateway.values.yaml" --set "wasm.sha256=$(sha256sum "$GLACIS_WASM" | cut -d' ' -f1)"
+    kubectl apply -f "$HERE/envoy-gateway.yaml" >/dev/null
+    wait_for 60 "Envoy Gateway's Deployment of Envoy" envoy_of_gateway
+    start eg-envoy unshare -m bash -c "mount --bind '$W/envoy-certs' $CERTS && mount --bind '$W/sds' $SDS && exec '$GLACIS_ENVOY' -c '$W/eg-envoy.yaml' --service-cluster shop/eg --service-node eg-1 --concurrency 1 --base-id 7712 --log-level warn"
+    becomes "a request passes the gateway" 200 http://127.0.0.1:18880/
+    becomes "an attack is refused" 403 "http://127.0.0.1:18880$ATTACK"
+    expect "an attack in a body is refused" 403 -d "q=' or 1=1 -- " http://127.0.0.1:18880/
+    expect "an address that the wasm-filter denies" 403 --interface 127.0.0.9 http://127.0.0.1:18880/
+    expect "what ext-authz denies" 403 http://127.0.0.1:18880/internal/
+    metrics 19000
+    say "filters, as Envoy Gateway pushed them: $(curl -s http://127.0.0.1:19000/config_dump | python3 "$HERE/filters.py" | tr '\n' ' ')"
+    stop ext-proc
+    becomes "without ext-proc, fail closed" 503 http://127.0.0.1:18880/
+    stop eg-envoy envoy-gateway
+}
+
+# What a pod of the Deployment that Envoy Gateway has made would find.
+envoy_of_gateway() {
+    kubectl -n envoy-gateway-system get deployments -o json | python3 "$HERE/bootstrap.py" "$W/eg-envoy.yaml"
+    kubectl -n envoy-gateway-system get configmaps -o json | python3 "$HERE/configmaps.py" "$W/sds"
+    test -s "$W/eg-envoy.yaml" -a -s "$W/sds/xds-trusted-ca.json"
+}
+
+cleanup() { stop eg-envoy envoy-gateway istio-envoy istiod ext-proc ext-authz upstream kube-apiserver; sleep 0.5; stop etcd; rmdir $CERTS $SDS 2>/dev/null || true; }
+trap cleanup EXIT
+mkdir -p "$W"
+head -c 2097152 /dev/zero | tr '\0' 'x' >"$W/body"
+network
+kubernetes
+every_object
+services
+for part in ${PARTS:-istio envoy_gateway}; do $part; done
+say
+if ((failures)); then say "$failures failed; logs are in $W"; exit 1; fi
+say "all passed"

@@ -1,0 +1,115 @@
+//! Values that make no sense are refused, and the message says which.
+
+use super::Helm;
+use crate::failure::{Failure, Outcome};
+
+/// What is set, and what the message has to contain.
+const REFUSED: &[(&[&str], &str)] = &[
+    (&["extProc.replica=2"], "additional properties 'replica' not allowed"),
+    (&["extProc.replicas=0"], "/extProc/replicas"),
+    (&["extProc.config.mode=blocking"], "/extProc/config/mode"),
+    (&["extProc.config.paranoia=5"], "/extProc/config/paranoia"),
+    (
+        &["extProc.config.listen.tcp=x"],
+        "extProc.config.listen: this part of the configuration is the chart's",
+    ),
+    (
+        &["extAuthz.config.admin.address=x"],
+        "extAuthz.config.admin: this part of the configuration is the chart's",
+    ),
+    (&["extProc.digest=1234"], "/extProc/digest"),
+    (&["extProc.rules.own=x"], "at '/extProc/rules': additional properties 'own' not allowed"),
+    (&["image.pullPolicy=Sometimes"], "/image/pullPolicy"),
+    (&["wasm.sha256=abc"], "/wasm/sha256"),
+    (&["wasm.url=ftp://x/y"], "/wasm/url"),
+    (&["wasm.serve=true", "extProc.enabled=false"], "wasm.serve needs extProc.enabled"),
+    (&["tls.enabled=true"], "tls.enabled needs a certificate"),
+    (&["tls.enabled=true", "tls.certManager.enabled=true"], "tls.certManager.issuerRef.name"),
+    (
+        &["tls.enabled=true", "tls.certManager.enabled=true", "tls.secretName=a"],
+        "leave tls.secretName empty",
+    ),
+    (&["redis.nodes[0]=redis"], "/redis/nodes/0"),
+    (&["redis.nodes[0]=redis:6379", "redis.trial.enabled=true"], "either redis.nodes"),
+    (&["monitoring.serviceMonitor=true", "monitoring.podMonitor=true"], "choose one"),
+    (
+        &["attach.istio.edge.kind=ingress", "attach.istio.edge.namespace=a"],
+        "/attach/istio/edge/kind",
+    ),
+    (&["attach.istio.edge.kind=gateway"], "missing property 'namespace'"),
+    (
+        &["attach.istio.Edge.kind=gateway", "attach.istio.Edge.namespace=a"],
+        "additional properties 'Edge' not allowed",
+    ),
+    (
+        &["attach.istio.a.kind=waypoint", "attach.istio.a.namespace=a"],
+        "a waypoint is named by targetRefs",
+    ),
+    (
+        &[
+            "attach.istio.a.kind=sidecar",
+            "attach.istio.a.namespace=a",
+            "attach.istio.a.routes[0].name=x",
+        ],
+        "routes of sidecars have no names",
+    ),
+    (
+        &["attach.istio.a.kind=gateway", "attach.istio.a.namespace=a", "attach.istio.a.wasm=true"],
+        "set wasm.serve, or wasm.url",
+    ),
+    (
+        &[
+            "attach.istio.a.kind=gateway",
+            "attach.istio.a.namespace=a",
+            "attach.istio.a.wasm=true",
+            "wasm.serve=true",
+        ],
+        "only believed with its SHA-256",
+    ),
+    (
+        &[
+            "attach.istio.a.kind=gateway",
+            "attach.istio.a.namespace=a",
+            "tls.enabled=true",
+            "tls.secretName=s",
+        ],
+        "attach.istio.a.ca",
+    ),
+    (&["attach.envoyGateway.a.namespace=a"], "missing property 'targetRefs'"),
+    (
+        &[
+            "attach.envoyGateway.a.namespace=a",
+            "attach.envoyGateway.a.targetRefs[0].kind=Gateway",
+            "attach.envoyGateway.a.targetRefs[0].name=eg",
+            "attach.envoyGateway.a.wasmTargetRefs[0].kind=Gateway",
+            "attach.envoyGateway.a.wasmTargetRefs[0].name=eg",
+        ],
+        "one EnvoyExtensionPolicy for each target",
+    ),
+    (
+        &[
+            "attach.envoyGateway.a.namespace=a",
+            "attach.envoyGateway.a.targetRefs[0].kind=Gateway",
+            "attach.envoyGateway.a.targetRefs[0].name=eg",
+            "attach.envoyGateway.a.guardListeners[0]=a/eg/http",
+        ],
+        "attach.envoyGateway.a.guardGateway",
+    ),
+];
+
+pub(super) fn check(helm: &Helm) -> Outcome<()> {
+    let mut wrong = Vec::new();
+    for (settings, expected) in REFUSED {
+        let joined = settings.join(",");
+        let outcome = helm.template(&["--set", &joined]).err().map(|failure| failure.to_string());
+        match outcome {
+            Some(told) if told.contains(expected) => {}
+            Some(told) => wrong
+                .push(format!("--set {joined}: the refusal does not say {expected:?}:\n{told}")),
+            None => {
+                wrong.push(format!("--set {joined}: accepted, and should be refused ({expected})"))
+            }
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failure::new(wrong.join("\n"))) }
+}

@@ -1,0 +1,141 @@
+//! `cargo xtask mesh`: the chart's objects before a real kube-apiserver, and attacks through Envoys that a real
+//! istiod and a real Envoy Gateway configure.
+//!
+//! The three are built from their Go modules, once: some twenty-five minutes of CPU, and 16 GB of Go's caches. What is
+//! built is kept in `.fetched/mesh-…`. `tests/mesh/prove.sh` then runs in namespaces of its own, for a minute.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::cargo::{self, output};
+use crate::failure::{self, Failure, Outcome};
+use crate::{digest, fetch, suite};
+
+/// The folder of each wrapper module in `tests/mesh/tools/`, the program and its package, and what is set in it.
+const TOOLS: &[(&str, &str, &str, &str)] = &[
+    ("envoy-gateway", "envoy-gateway", "github.com/envoyproxy/gateway/cmd/envoy-gateway", ""),
+    (
+        "kube-apiserver",
+        "kube-apiserver",
+        "k8s.io/kubernetes/cmd/kube-apiserver",
+        " -X k8s.io/component-base/version.gitVersion=v1.36.3 -X k8s.io/component-base/version.gitMajor=1 \
+         -X k8s.io/component-base/version.gitMinor=36",
+    ),
+    ("istiod", "pilot-discovery", "istio.io/istio/pilot/cmd/pilot-discovery", ""),
+];
+
+/// Modules with CRDs: where they stand in them, and how their files begin.
+const CRDS: &[(&str, &str, &str)] = &[
+    ("istio.io/api@v1.31.1", "kubernetes", "customresourcedefinitions"),
+    (
+        "github.com/envoyproxy/gateway@v1.9.1",
+        "charts/gateway-helm/charts/crds/crds/generated",
+        "gateway",
+    ),
+    ("sigs.k8s.io/gateway-api@v1.6.1", "config/crd/experimental", "gateway.networking.k8s.io_"),
+    (
+        "github.com/prometheus-operator/prometheus-operator@v0.85.0",
+        "example/prometheus-operator-crd",
+        "monitoring.coreos.com_",
+    ),
+    ("github.com/cert-manager/cert-manager@v1.21.2", "deploy/crds", "cert-manager.io_"),
+];
+
+/// What the script says of versions.
+const ISTIO_VERSION: &str = "istiod of 2026-08-27, towards 1.31";
+const ENVOY_GATEWAY_VERSION: &str = "1.9.1";
+
+/// `cargo xtask mesh`.
+pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
+    crate::flags(arguments, &[])?;
+    let fetched = fetch::ensure()?;
+    let needed = |found: Result<PathBuf, String>| found.map_err(Failure::new);
+    let helm = needed(fetch::helm::ensure()?)?;
+    let etcd = needed(fetch::debian::program("etcd", "etcd-server")?)?;
+    let programs = programs()?;
+    let crds = crds()?;
+    let wasm = suite::build_wasm()?;
+    let binaries =
+        ["-p", "glacis-ext-proc", "-p", "glacis-ext-authz", "-p", "glacis-tests", "--bins"];
+    let artifacts = cargo::build(&binaries)?;
+    let mut prove = Command::new("unshare");
+    prove.args(["--net", "--mount", "bash"]).arg(cargo::root().join("tests/mesh/prove.sh"));
+    prove.envs(suite::settings(&fetched, Some(wasm), &artifacts));
+    prove.env("TOOLS", helm).env("ETCD", etcd).env("CRDS", crds);
+    prove.env("KUBE_APISERVER", programs.join("kube-apiserver"));
+    prove.env("PILOT", programs.join("pilot-discovery"));
+    prove.env("ENVOY_GATEWAY", programs.join("envoy-gateway"));
+    prove.env("ISTIO_VERSION", ISTIO_VERSION).env("EG_VERSION", ENVOY_GATEWAY_VERSION);
+    let work = fetch::path().join("mesh-run");
+    if work.exists() {
+        fs::remove_dir_all(&work).map_err(failure::io("remove", &work))?;
+    }
+    cargo::run(prove.env("W", &work).current_dir(cargo::root()))
+}
+
+/// The folder with the three programs, which are built where they are missing or their pins have changed.
+fn programs() -> Outcome<PathBuf> {
+    let place = fetch::path().join("mesh-programs");
+    fs::create_dir_all(&place).map_err(failure::io("create", &place))?;
+    for (folder, program, package, set) in TOOLS {
+        let module = cargo::root().join("tests/mesh/tools").join(folder);
+        let pin = pin(&module)?;
+        let stamp = place.join(format!("{program}.pin"));
+        if fs::read_to_string(&stamp).is_ok_and(|there| there == pin) {
+            println!("{program}: already there");
+            continue;
+        }
+        println!("building {program}: this takes minutes");
+        let mut go = Command::new("nice");
+        go.args([
+            "go",
+            "build",
+            "-mod=readonly",
+            "-buildvcs=false",
+            "-ldflags",
+            &format!("-s -w{set}"),
+            "-o",
+        ]);
+        go.arg(place.join(program)).arg(package).current_dir(&module);
+        cargo::run(go.env("GOWORK", "off"))?;
+        fs::write(&stamp, pin).map_err(failure::io("write", &stamp))?;
+    }
+    Ok(place)
+}
+
+fn pin(module: &Path) -> Outcome<String> {
+    Ok(format!(
+        "{}\n{}\n",
+        digest::of_file(&module.join("go.mod"))?,
+        digest::of_file(&module.join("go.sum"))?
+    ))
+}
+
+/// The files of all CRDs, as arguments of kubectl.
+fn crds() -> Outcome<String> {
+    let mut arguments = Vec::new();
+    for (module, folder, start) in CRDS {
+        let mut go = Command::new("go");
+        go.args(["mod", "download", "-json", module]).current_dir(fetch::path());
+        go.env("GOFLAGS", "-mod=mod").env("GOWORK", "off");
+        let told = output(&mut go)?;
+        let told: Value = serde_json::from_str(&told)
+            .map_err(|error| Failure::new(format!("go's answer is not JSON: {error}")))?;
+        let place =
+            told["Dir"].as_str().ok_or_else(|| Failure::new(format!("go has no {module}")))?;
+        let place = Path::new(place).join(folder);
+        for entry in fs::read_dir(&place).map_err(failure::io("list", &place))? {
+            let path = entry.map_err(failure::io("list", &place))?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            // One of the Gateway API's files is a policy, not a CRD.
+            if name.starts_with(start) && !name.contains("_vap_") {
+                arguments.push(format!("-f {}", path.display()));
+            }
+        }
+    }
+    arguments.sort();
+    Ok(arguments.join(" "))
+}
