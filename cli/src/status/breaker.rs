@@ -145,7 +145,7 @@ pub(super) fn table(breakers: &[Breaker], passes: &BTreeMap<&'static str, u64>) 
         let room = breaker.remaining.map(|room| format!(" of {}", room.saturating_add(*active)));
         text.push_str(&format!(
             "{cluster}: {} ({healthy} of {total} hosts in service, {ejected} ejected, {active}{} requests now, \
-             {} turned away)\n",
+             {} not queued)\n",
             state.word(),
             room.unwrap_or_default(),
             breaker.overflow,
@@ -219,7 +219,7 @@ mod tests {
         let text = table(&breakers(&stats(1, 1), &stats(1, 1), hosts), &passes(&stats(1, 1)));
         assert_eq!(
             text,
-            "a: closed (1 of 2 hosts in service, 0 ejected, 3 of 512 requests now, 0 turned away)\n  \
+            "a: closed (1 of 2 hosts in service, 0 ejected, 3 of 512 requests now, 0 not queued)\n  \
              127.0.0.1:1: in service\n  /run/g: its probes fail, its requests have failed\n\
              since Envoy started:\n  streams to ext-proc: 12\n"
         );

@@ -9,7 +9,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use glacis_tests::chaos::{Player, Scenario, read, table};
+use glacis_tests::chaos::{Player, Scenario, Verdict, read, table};
 use glacis_tests::failure::{Failure, Outcome, io};
 use glacis_tests::settings;
 
@@ -94,7 +94,12 @@ fn run() -> Outcome<bool> {
     for scenario in &scenarios {
         println!("{}: {}", scenario.name, scenario.about);
         let begun = Instant::now();
-        let verdict = player.play(scenario)?;
+        // One that cannot be played to its end is no reason not to play the others.
+        let verdict = player.play(scenario).unwrap_or_else(|failure| Verdict {
+            name: scenario.name.clone(),
+            faults: vec![failure.to_string()],
+            ..Verdict::default()
+        });
         verdict.faults.iter().for_each(|fault| println!("  {fault}"));
         let result = if verdict.faults.is_empty() { "ok" } else { "FAILED" };
         println!("  {result} ({:.1} s)", begun.elapsed().as_secs_f64());

@@ -381,6 +381,8 @@ impl<'a> Play<'a> {
         };
         let now = sum(&self.fleet.member(&metric.of)?.metrics());
         let before = self.metrics_at_start.get(metric.of.as_str()).map_or(0.0, sum);
+        // A process that has been started anew counts from nothing.
+        let before = if now < before { 0.0 } else { before };
         let grown = now - before;
         if grown < metric.at_least || grown > metric.at_most {
             let Metric { of, name, at_least, at_most } = metric;
