@@ -5,6 +5,7 @@
 //! ones. The exception is [`scripted`], a processor that misbehaves on purpose.
 
 pub mod authz;
+pub mod bench;
 pub mod browser;
 pub mod certificates;
 pub mod chaos;
@@ -22,6 +23,7 @@ pub mod http2;
 pub mod impostor;
 pub mod lender;
 pub mod list_server;
+pub mod load;
 pub mod log;
 pub mod ports;
 pub mod process;

@@ -78,6 +78,16 @@ pub fn empty_ext_proc() -> Outcome<PathBuf> {
     place("GLACIS_EMPTY_EXT_PROC", &usual, "cargo build --workspace --bins")
 }
 
+/// The binary that writes the requests of benches (`GLACIS_BENCH_WORKLOAD`).
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn workload() -> Outcome<PathBuf> {
+    let usual = binaries_folder().join("glacis-bench-workload");
+    place("GLACIS_BENCH_WORKLOAD", &usual, "cargo build --workspace --bins")
+}
+
 /// The binary of the sample upstream (`GLACIS_SAMPLE_UPSTREAM`).
 ///
 /// # Errors

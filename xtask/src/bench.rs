@@ -8,6 +8,7 @@ mod counts;
 mod decisions;
 mod engine;
 mod hostile;
+mod http;
 mod load;
 mod micro;
 mod prepare;
@@ -24,7 +25,8 @@ use engine::{Built, Engine};
 use prepare::Set;
 use report::Report;
 
-/// `cargo xtask bench …`: `engine`, `authz`, `counts`, `decisions`, `load`, `hostile`, `micro`, or a file of requests.
+/// `cargo xtask bench …`: `engine`, `authz`, `counts`, `decisions`, `load`, `hostile`, `micro`, one of [`http::NAMES`], or a file of
+/// requests.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     let Some((word, rest)) = arguments.split_first() else { return ftw::bench(arguments) };
     match word.as_str() {
@@ -32,6 +34,7 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
         "authz" => authz::command(rest),
         "counts" => counts::command(rest),
         "decisions" => decisions::command(rest),
+        name if http::NAMES.contains(&name) => http::command(name, rest),
         "hostile" => hostile::command(rest),
         "load" => load::command(rest),
         "micro" => micro::command(rest),

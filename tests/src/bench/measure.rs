@@ -1,0 +1,152 @@
+//! What was seen of one load on one stack.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::failure::{Failure, Outcome, doing};
+
+/// What Linux counts CPU time in (`USER_HZ`), on every architecture that Envoy is built for.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// What a process has used (proc(5)).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Account {
+    /// Which process.
+    pub process: String,
+    /// CPU time so far, in seconds.
+    pub cpu_seconds: f64,
+    /// Resident memory, in bytes.
+    pub rss: u64,
+    /// The most of it so far.
+    pub rss_peak: u64,
+}
+
+impl Account {
+    /// The account of a running process.
+    ///
+    /// # Errors
+    ///
+    /// If it has ended.
+    pub fn of(process: &str, id: u32) -> Outcome<Self> {
+        let read = |file: &str| {
+            fs::read_to_string(format!("/proc/{id}/{file}")).map_err(doing("read an account"))
+        };
+        let (stat, status) = (read("stat")?, read("status")?);
+        // The name of the program, in parentheses, may have blanks in it.
+        let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+        let ticks: f64 =
+            fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+        let bytes = |name: &str| -> Option<u64> {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+        };
+        let (Some(rss), Some(rss_peak)) = (bytes("VmRSS:"), bytes("VmHWM:")) else {
+            return Err(Failure::new(format!("{process} has ended")));
+        };
+        Ok(Self {
+            process: process.to_owned(),
+            cpu_seconds: ticks / TICKS_PER_SECOND,
+            rss,
+            rss_peak,
+        })
+    }
+}
+
+/// Accounts of all processes of a stack at one time.
+#[derive(Clone, Debug)]
+pub struct Accounts(pub Vec<Account>);
+
+impl Accounts {
+    /// What was used since then.
+    pub fn since(self, before: &Self) -> Vec<Account> {
+        let pairs = self.0.into_iter().zip(&before.0);
+        pairs
+            .map(|(now, then)| Account { cpu_seconds: now.cpu_seconds - then.cpu_seconds, ..now })
+            .collect()
+    }
+}
+
+/// What was seen.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The part of the definition.
+    pub part: String,
+    /// The stack.
+    pub stack: String,
+    /// Whether its verdicts are ours.
+    pub ours: bool,
+    /// Connections.
+    pub connections: usize,
+    /// Requests a second that were due; `None` where each waited for the last answer.
+    pub rate: Option<f64>,
+    /// Answered requests.
+    pub answered: u64,
+    /// Of these in a second.
+    pub per_second: f64,
+    /// Whether the rate was held.
+    pub held: bool,
+    /// What one took, in milliseconds, counted from when it was due.
+    pub mean_ms: f64,
+    /// The median of these.
+    pub p50_ms: f64,
+    /// What 90 of 100 did not exceed.
+    pub p90_ms: f64,
+    /// What 99 of 100 did not exceed.
+    pub p99_ms: f64,
+    /// The most.
+    pub max_ms: f64,
+    /// Wrong answers: class, status expected, status seen.
+    pub wrong: BTreeMap<(String, u16, u16), u64>,
+    /// Requests without an answer.
+    pub broken: u64,
+    /// Requests that were due and not sent.
+    pub unsent: u64,
+    /// CPU time of the load generator for each request, in microseconds.
+    pub client_us: f64,
+    /// What each process has used; the upstream is one of them.
+    pub used: Vec<Account>,
+}
+
+/// The name of the upstream among the processes: it is not part of what is measured.
+pub const UPSTREAM: &str = "upstream";
+
+impl Row {
+    /// The processes that are measured.
+    pub fn measured(&self) -> impl Iterator<Item = &Account> {
+        self.used.iter().filter(|account| account.process != UPSTREAM)
+    }
+
+    /// CPU time of all that is measured, for each request, in microseconds.
+    pub fn cpu_us(&self) -> f64 {
+        self.measured().map(|account| account.cpu_seconds).sum::<f64>() * 1e6
+            / self.answered.max(1) as f64
+    }
+
+    /// Requests that one processor can do in a second, by their CPU time.
+    pub fn per_cpu(&self) -> f64 {
+        1e6 / self.cpu_us().max(1e-3)
+    }
+
+    /// How requests were sent.
+    pub fn load(&self) -> String {
+        match self.rate {
+            Some(rate) => format!("{rate:.0}/s over {}", self.connections),
+            None => format!("closed loop of {}", self.connections),
+        }
+    }
+
+    /// For whoever waits.
+    pub fn line(&self) -> String {
+        format!(
+            "{}: {}, {}: {:.0}/s, p50 {:.2} ms, p99 {:.2} ms, {:.0} us of CPU each{}",
+            self.part,
+            self.stack,
+            self.load(),
+            self.per_second,
+            self.p50_ms,
+            self.p99_ms,
+            self.cpu_us(),
+            if self.held { "" } else { " (not held)" },
+        )
+    }
+}
