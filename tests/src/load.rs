@@ -252,11 +252,11 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// When a request is due; `None` once the time is over.
-    fn due(&self, number: usize) -> Option<Duration> {
+    /// When a request is due, in a closed loop now; `None` once the time is over.
+    fn due(&self, number: usize, now: Duration) -> Option<Duration> {
         match self.plan.pace {
             Pace::Open(rate) => Some(Duration::from_secs_f64(number as f64 / rate)),
-            Pace::Closed => Some(self.begun.elapsed()),
+            Pace::Closed => Some(now),
         }
         .filter(|due| *due < self.plan.time && self.plan.count.is_none_or(|count| number < count))
     }
@@ -266,8 +266,9 @@ impl<'a> Generator<'a> {
         while let Some(&number) = self.free.front() {
             let elapsed = self.begun.elapsed();
             // Nothing is sent when the time is over, whatever is still due.
-            let Some(due) =
-                self.due(self.next).filter(|due| *due <= elapsed && elapsed < self.plan.time)
+            let Some(due) = self
+                .due(self.next, elapsed)
+                .filter(|due| *due <= elapsed && elapsed < self.plan.time)
             else {
                 return Ok(());
             };
@@ -285,8 +286,9 @@ impl<'a> Generator<'a> {
 
     /// Has the timer ring when the next request is due. Where no connection is free an answer comes first.
     fn arm(&self) {
-        let Some(due) = self.due(self.next).filter(|_| !self.free.is_empty()) else { return };
-        let wait = due.saturating_sub(self.begun.elapsed()).max(Duration::from_micros(1));
+        let now = self.begun.elapsed();
+        let Some(due) = self.due(self.next, now).filter(|_| !self.free.is_empty()) else { return };
+        let wait = due.saturating_sub(now).max(Duration::from_micros(1));
         let value =
             Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
