@@ -19,6 +19,7 @@ pub(crate) enum Command {
     Patches(PatchesOptions),
     Status(StatusOptions),
     Import(ImportOptions),
+    Bundle(BundleOptions),
 }
 
 /// `glacis status`.
@@ -60,6 +61,13 @@ pub(crate) struct ImportOptions {
     pub(crate) files: Vec<PathBuf>,
 }
 
+/// `glacis bundle`.
+#[derive(Debug, Default)]
+pub(crate) struct BundleOptions {
+    pub(crate) rules: Vec<Rules>,
+    pub(crate) quiet: bool,
+}
+
 /// What virtual patches are printed as.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PatchForm {
@@ -78,6 +86,10 @@ pub(crate) struct PatchesOptions {
 #[derive(Debug)]
 pub(crate) struct GeoOptions {
     pub(crate) database: PathBuf,
+    /// Autonomous systems instead of countries.
+    pub(crate) asn: bool,
+    /// Only these, if there are any.
+    pub(crate) only: Vec<u32>,
     pub(crate) quiet: bool,
 }
 
@@ -174,8 +186,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
 fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     match parser.next()? {
         None => {
-            Err("a command is needed: lint, eval, explain, profile, ftw, geo, patches, status or import"
-                .into())
+            let names = "lint, eval, explain, profile, ftw, geo, patches, status, import or bundle";
+            Err(format!("a command is needed: {names}").into())
         }
         Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(HELP)),
         Some(Arg::Short('V') | Arg::Long("version")) => Ok(Command::Help(VERSION)),
@@ -189,6 +201,7 @@ fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Some("patches") => patches(parser),
             Some("status") => status(parser),
             Some("import") => import(parser),
+            Some("bundle") => bundle(parser),
             Some("help") => Ok(Command::Help(HELP)),
             _ => Err(format!("there is no command {}", name.display()).into()),
         },
@@ -338,18 +351,23 @@ fn ftw(parser: &mut Parser) -> Result<Command, lexopt::Error> {
 }
 
 fn geo(parser: &mut Parser) -> Result<Command, lexopt::Error> {
-    let (mut words, mut quiet) = (Vec::new(), false);
+    let (mut words, mut quiet, mut asn, mut only) = (Vec::new(), false, false, Vec::new());
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(GEO_HELP)),
             Arg::Short('q') | Arg::Long("quiet") => quiet = true,
+            Arg::Long("asn") => asn = true,
+            Arg::Long("only") => only.extend(numbers(parser)?),
             Arg::Value(word) if words.len() < 2 => words.push(word),
             other => return Err(other.unexpected()),
         }
     }
+    if !only.is_empty() && !asn {
+        return Err("--only is for --asn".into());
+    }
     match words.as_slice() {
         [build, database] if build == "build" => {
-            Ok(Command::Geo(GeoOptions { database: database.into(), quiet }))
+            Ok(Command::Geo(GeoOptions { database: database.into(), asn, only, quiet }))
         }
         _ => Err("geo needs `build` and a database: geo build FILE.mmdb".into()),
     }
@@ -408,6 +426,31 @@ fn import(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Err("import needs ingress-nginx, coraza-proxy-wasm, coraza-caddy or modsecurity".into())
         }
     }
+}
+
+fn bundle(parser: &mut Parser) -> Result<Command, lexopt::Error> {
+    let mut options = BundleOptions::default();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(BUNDLE_HELP)),
+            Arg::Short('q') | Arg::Long("quiet") => options.quiet = true,
+            Arg::Short('r') | Arg::Long("rules") => {
+                options.rules.push(Rules::File(parser.value()?.into()));
+            }
+            Arg::Long("base") => options.rules.push(Rules::Base),
+            Arg::Long("crs") => options.rules.push(Rules::Crs(parser.value()?.into())),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Command::Bundle(options))
+}
+
+/// Numbers with commas between them.
+fn numbers(parser: &mut Parser) -> Result<Vec<u32>, lexopt::Error> {
+    let text = parser.value()?.string()?;
+    let number = |text: &str| text.trim().trim_start_matches("AS").parse::<u32>();
+    let numbers: Result<_, _> = text.split(',').map(number).collect();
+    numbers.map_err(|_| "--only takes numbers of autonomous systems, as 64496,64497".into())
 }
 
 fn jobs(parser: &mut Parser) -> Result<usize, lexopt::Error> {
@@ -480,6 +523,7 @@ fn check(command: &Command) -> Result<(), String> {
             }
             Ok(())
         }
+        Command::Bundle(options) => need_rules(&options.rules, "bundle"),
         Command::Explain(options) => need_rules(&options.rules, "explain"),
         Command::Profile(options) => need_rules(&options.rules, "profile"),
         Command::Ftw(options) => check_ftw(options),
@@ -522,10 +566,12 @@ Usage: glacis COMMAND [OPTION…]
   explain --rules FILE [REQUEST|-]     why a request is refused, and what would let it pass
   profile --rules FILE [REQUESTS|-]    what each rule costs
   ftw --tests DIR --rules FILE         run regression tests in the format of the OWASP CRS
-  geo build FILE.mmdb                  countries of addresses, for the wasm-filter
+  geo build [--asn] FILE.mmdb          countries of addresses, or their autonomous systems, for
+                                       the wasm-filter
   patches seclang|filter FILE…         virtual patches as rules, or for the wasm-filter
   status                               the breakers of a running Envoy
   import FORM FILE…                    rules of another firewall as profiles of ext-proc
+  bundle --rules FILE                  rules in one piece, for the wasm-filter's first verdict
 
 `glacis COMMAND --help` says more.
 
@@ -568,14 +614,19 @@ What cannot be carried over stands as comments in what is printed.
 ";
 
 const GEO_HELP: &str = "\
-Make a table of countries for the wasm-filter from a database in MaxMind's format.
+Make a table of countries, or of autonomous systems, for the wasm-filter from a database in MaxMind's format.
 
 Usage: glacis geo build [OPTION…] FILE.mmdb
 
 Takes the country of each network from country.iso_code or country_code, and prints the table in
 base64, on one line: the value of geo.table in the plugin configuration.
 
-  -q, --quiet   do not say how large it is
+      --asn            numbers of autonomous systems, from autonomous_system_number (asn): the value
+                       of asn.table
+      --only N,N,…     of these systems alone, which makes the table small
+  -q, --quiet          do not say how large it is
+
+A table has at most 65534 different systems; more are left out, those with the fewest networks first.
 ";
 
 /// The options that name rules, as the help of each command shows them.
@@ -589,6 +640,22 @@ macro_rules! rules_help {
 "
     };
 }
+
+const BUNDLE_HELP: &str = concat!(
+    "\
+Packs rules with all the files that they name, for the wasm-filter's first verdict.
+
+Usage: glacis bundle --rules FILE [--rules FILE…] [OPTION…]
+
+",
+    rules_help!(),
+    "\
+  -q, --quiet          do not say how large it is
+
+Prints it in base64, on one line: the value of first_verdict.rules in the plugin configuration. Rules and
+data files together are at most 8 MiB.
+"
+);
 
 const LINT_HELP: &str = "\
 Parses and compiles rules. Errors go to standard output as file:line:column: message, each with the

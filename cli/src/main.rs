@@ -1,6 +1,6 @@
 //! The glacis command: checks rules, evaluates requests, explains what became of them and tells what
 //! rules cost, runs the regression tests of the CRS, makes tables of countries, tells the state of breakers,
-//! imports the rules of others.
+//! imports the rules of others, bundles rules for the wasm-filter.
 //!
 //! Exit status: 0 when all is well, 1 when something was found (an error in rules or input, a failed
 //! test), 2 when the command was called wrongly. Results go to standard output, remarks to standard
@@ -8,6 +8,7 @@
 
 mod arguments;
 mod bench;
+mod bundle;
 mod eval;
 mod explain;
 mod ftw;
@@ -52,5 +53,6 @@ fn run(command: &Command) -> Result<Outcome, Fault> {
         Command::Patches(options) => patches::run(options),
         Command::Status(options) => status::run(options),
         Command::Import(options) => import::run(options),
+        Command::Bundle(options) => bundle::run(options),
     }
 }

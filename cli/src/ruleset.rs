@@ -49,7 +49,11 @@ pub(crate) fn build_between(
     Ok(if no_recall { program.map(Program::without_recall) } else { program })
 }
 
-fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
+/// What the rules are read from, in order.
+///
+/// # Errors
+/// When the names on the command line do not lead to files at all.
+pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
     let mut inputs = Vec::new();
     for rules in rules {
         match rules {

@@ -5,6 +5,7 @@ mod run;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use glacis_limits::asn::AsnTable;
 use glacis_limits::geo::CountryTable;
 use run::glacis;
 use std::net::Ipv6Addr;
@@ -130,5 +131,37 @@ fn builds_a_table_from_either_form() {
         ("2001:db9::", "ZZ"),
     ] {
         assert_eq!(table.country(address.parse().unwrap()).as_str(), expected, "{address}");
+    }
+}
+
+#[test]
+fn builds_a_table_of_autonomous_systems() {
+    let number = |number: u32| [&[0xc4][..], &number.to_be_bytes()].concat();
+    let own = |system: u32| map(&[("autonomous_system_number", number(system))]);
+    let mut database = Database::new();
+    database.insert("10.0.0.0", 96 + 8, &own(64_496));
+    database.insert("192.0.2.0", 96 + 24, &map(&[("asn", text("AS64497"))]));
+    database.insert("203.0.113.0", 96 + 24, &map(&[("city", text("nowhere"))]));
+    database.insert("2001:db8::", 32, &own(4_200_000_000));
+    let file = std::env::temp_dir().join(format!("glacis-asn-{}.mmdb", std::process::id()));
+    std::fs::write(&file, database.bytes()).unwrap();
+    let all = glacis(&format!("geo build --asn {}", file.display()), b"");
+    let some = glacis(&format!("geo build --asn --only AS64496,7 {}", file.display()), b"");
+    let countries = glacis(&format!("geo build {}", file.display()), b"");
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!((all.status, some.status), (Some(0), Some(0)), "{}{}", all.stderr, some.stderr);
+    assert!(all.stderr.starts_with("3 networks of 3 autonomous systems, "), "{}", all.stderr);
+    assert_eq!(countries.status, Some(1));
+    let table =
+        |text: &str| AsnTable::from_bytes(&STANDARD.decode(text.trim_ascii()).unwrap()).unwrap();
+    let (all, some) = (table(&all.stdout), table(&some.stdout));
+    for (address, expected, of_some) in [
+        ("10.255.255.255", 64_496, 64_496),
+        ("192.0.2.1", 64_497, 0),
+        ("203.0.113.1", 0, 0),
+        ("2001:db8::1", 4_200_000_000, 0),
+    ] {
+        let address = address.parse().unwrap();
+        assert_eq!((all.number(address), some.number(address)), (expected, of_some), "{address}");
     }
 }

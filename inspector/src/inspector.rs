@@ -7,8 +7,8 @@ use core::{
 use std::sync::Arc;
 
 use glacis_engine::{
-    AuditParts, CollectionStore, Endpoint, Lookup, MatchedRule, Phase, Profile, ProfiledRule,
-    Program, Refusal, RuleEngine, RuleId, Start, Transaction, Verdict,
+    AuditParts, CollectionStore, Endpoint, Flags, Lookup, MatchedRule, Phase, Profile,
+    ProfiledRule, Program, Refusal, RuleEngine, RuleId, Start, Transaction, Verdict,
 };
 
 use crate::{
@@ -558,6 +558,12 @@ impl Inspector {
     /// What each rule and each link has cost so far; empty where it is not counted.
     pub fn profiled_rules(&self) -> impl Iterator<Item = ProfiledRule<'_>> {
         self.transaction.profiled_rules()
+    }
+
+    /// The limits that were hit so far.
+    #[must_use]
+    pub const fn limits_hit(&self) -> Flags {
+        self.transaction.flags()
     }
 
     /// Bytes of bodies taken in this exchange: a measure of the memory that is kept.

@@ -19,6 +19,7 @@
 //! # Ok::<(), glacis_limits::token_bucket::BucketError>(())
 //! ```
 
+pub mod asn;
 pub mod cidr;
 pub mod gcra;
 pub mod geo;

@@ -8,6 +8,7 @@
 
 use crate::network_list::day_since_1970;
 use crate::path::percent_decoded;
+use regex_lite::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 use std::fmt::{self, Write as _};
 
@@ -38,9 +39,23 @@ pub struct Patch {
 struct Condition {
     target: Target,
     operator: Operator,
-    /// In lower case; one of them has to fit.
+    /// In lower case; one of them has to fit. Patterns as they were written.
     values: Vec<String>,
+    /// The patterns, if that is what the values are.
+    patterns: Vec<Pattern>,
 }
+
+/// A pattern, compiled. It is compared by its text.
+#[derive(Clone, Debug)]
+struct Pattern(Regex);
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl Eq for Pattern {}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Target {
@@ -57,6 +72,7 @@ enum Operator {
     Prefix,
     Suffix,
     Contains,
+    Regex,
 }
 
 /// Why a value is no patch: the field, and what to write.
@@ -213,9 +229,10 @@ impl Condition {
             ("prefix", Operator::Prefix),
             ("suffix", Operator::Suffix),
             ("contains", Operator::Contains),
+            ("regex", Operator::Regex),
         ];
         let fields = value.as_object().ok_or_else(|| error(path, "write an object"))?;
-        let names = ["target", "name", "equals", "prefix", "suffix", "contains"];
+        let names = ["target", "name", "equals", "prefix", "suffix", "contains", "regex"];
         known(fields, &names, path)?;
         let at = |name: &str| format!("{path}.{name}");
         let name = fields.get("name").and_then(Value::as_str).filter(|name| {
@@ -239,12 +256,18 @@ impl Condition {
         };
         let mut given = OPERATORS.iter().filter(|(name, _)| fields.contains_key(*name));
         let (Some((name, operator)), None) = (given.next(), given.next()) else {
-            return Err(error(path, "write one of equals, prefix, suffix and contains"));
+            return Err(error(path, "write one of equals, prefix, suffix, contains and regex"));
         };
         let values = fields.get(*name).and_then(values).ok_or_else(|| {
             error(&at(name), "write a text, or a list of up to 16, of visible ASCII")
         })?;
-        Ok(Self { target, operator: *operator, values })
+        if *operator == Operator::Regex {
+            let compiled = values.iter().map(|value| pattern(value)).collect::<Result<_, _>>();
+            let patterns = compiled.map_err(|problem| error(&at(name), &problem))?;
+            return Ok(Self { target, operator: *operator, values, patterns });
+        }
+        let values = values.iter().map(|text| text.to_ascii_lowercase()).collect();
+        Ok(Self { target, operator: *operator, values, patterns: Vec::new() })
     }
 
     fn holds(&self, prepared: &Prepared, head: &dyn Head) -> bool {
@@ -261,11 +284,17 @@ impl Condition {
     }
 
     fn fits(&self, given: &[u8]) -> bool {
+        if !self.patterns.is_empty() {
+            let text = as_chars(given);
+            return self.patterns.iter().any(|pattern| pattern.0.is_match(&text));
+        }
         self.values.iter().map(String::as_bytes).any(|value| match self.operator {
             Operator::Equals => given == value,
             Operator::Prefix => given.starts_with(value),
             Operator::Suffix => given.ends_with(value),
             Operator::Contains => given.windows(value.len().max(1)).any(|part| part == value),
+            // Has been asked above.
+            Operator::Regex => false,
         })
     }
 
@@ -278,12 +307,16 @@ impl Condition {
             };
             value.bytes().map(one).collect()
         };
+        if self.operator == Operator::Regex {
+            let any = self.values.join("|");
+            return format!("{PATTERN_FLAGS}(?:{any})");
+        }
         let any = self.values.iter().map(escaped).collect::<Vec<_>>().join("|");
         match self.operator {
             Operator::Equals => format!("\\A(?:{any})\\z"),
             Operator::Prefix => format!("\\A(?:{any})"),
             Operator::Suffix => format!("(?:{any})\\z"),
-            Operator::Contains => format!("(?:{any})"),
+            Operator::Contains | Operator::Regex => format!("(?:{any})"),
         }
     }
 }
@@ -312,7 +345,70 @@ fn values(value: &Value) -> Option<Vec<String>> {
             && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
     };
     let fits = (1..=VALUES_MAX).contains(&texts.len()) && texts.iter().all(plain);
-    fits.then(|| texts.iter().map(|text| text.to_ascii_lowercase()).collect())
+    fits.then(|| texts.iter().map(|text| (*text).to_owned()).collect())
+}
+
+/// Case plays no part, and `.` is any byte.
+const PATTERN_FLAGS: &str = "(?is)";
+/// Bytes of one compiled pattern, about.
+const PATTERN_BYTES_MAX: usize = 64 << 10;
+
+/// Compiles a pattern, in the part of the language that means the same here and to the engine: see
+/// `rules/virtual-patches/README.md`. Matching takes time linear in the value.
+fn pattern(text: &str) -> Result<Pattern, String> {
+    if let Some(problem) = beyond_the_common_part(text) {
+        return Err(problem.to_owned());
+    }
+    let mut builder = RegexBuilder::new(&format!("{PATTERN_FLAGS}(?:{text})"));
+    let regex = builder.size_limit(PATTERN_BYTES_MAX).build();
+    regex.map(Pattern).map_err(|error| format!("{text:?} is no pattern: {error}"))
+}
+
+/// What is wrong with a pattern that not everybody reads alike.
+fn beyond_the_common_part(text: &str) -> Option<&'static str> {
+    let mut bytes = text.bytes().peekable();
+    let mut in_class = false;
+    while let Some(byte) = bytes.next() {
+        match (byte, in_class) {
+            (b'\\', _) => match bytes.next() {
+                Some(b'A' | b'z') if !in_class => {}
+                Some(b'd' | b'w' | b's' | b'D' | b'W' | b'S') => {}
+                Some(other) if other.is_ascii_punctuation() => {}
+                _ => return Some("behind \\ write d, w, s, D, W, S, A, z or a punctuation mark"),
+            },
+            (b'[', true) => return Some("write \\[ inside of a class"),
+            (b'&' | b'~' | b'-', true) if bytes.peek() == Some(&byte) => {
+                return Some("write no class of classes");
+            }
+            (b'[', false) => {
+                in_class = true;
+                bytes.next_if_eq(&b'^');
+                if bytes.peek() == Some(&b']') {
+                    return Some("write \\] inside of a class");
+                }
+            }
+            (b']', true) => in_class = false,
+            (b'^' | b'$', false) => return Some("write \\A or \\z instead of ^ or $"),
+            (b'(', false) if bytes.peek() == Some(&b'?') => {
+                bytes.next();
+                if bytes.next() != Some(b':') {
+                    return Some("write groups as (?:…)");
+                }
+            }
+            (b'+' | b'*' | b'?' | b'}', false) if bytes.peek() == Some(&b'+') => {
+                return Some("write no + behind another quantifier");
+            }
+            (b'{', false) if bytes.peek() == Some(&b',') => return Some("write {0, instead of {,"),
+            (b'"' | b'\'' | b'%', _) => return Some("write no quotes and no '%'"),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Each byte as the character of that number: patterns are of ASCII, and see bytes so.
+fn as_chars(bytes: &[u8]) -> String {
+    bytes.iter().copied().map(char::from).collect()
 }
 
 fn known(fields: &Map<String, Value>, names: &[&str], path: &str) -> Result<(), PatchError> {
@@ -372,7 +468,29 @@ mod tests {
             ("/expires", json!("2027-02-30"), "expires: write a day"),
             ("/when", json!([]), "when: write a list"),
             ("/when/0", json!({"target": "body", "contains": "x"}), "when[0].target: write method"),
-            ("/when/0", json!({"target": "path", "regex": "x"}), "when[0]: there is no field"),
+            ("/when/0", json!({"target": "path", "pattern": "x"}), "when[0]: there is no field"),
+            (
+                "/when/0",
+                json!({"target": "path", "regex": "(a"}),
+                "when[0].regex: \"(a\" is no pattern",
+            ),
+            (
+                "/when/0",
+                json!({"target": "path", "regex": "^a"}),
+                "when[0].regex: write \\A or \\z",
+            ),
+            (
+                "/when/0",
+                json!({"target": "path", "regex": "a\\b"}),
+                "when[0].regex: behind \\ write",
+            ),
+            (
+                "/when/0",
+                json!({"target": "path", "regex": "(?=a)"}),
+                "when[0].regex: write groups as",
+            ),
+            ("/when/0", json!({"target": "path", "regex": "[a[b]]"}), "when[0].regex: write \\["),
+            ("/when/0", json!({"target": "path", "regex": "(?:a{200}){200}"}), "when[0].regex: "),
             ("/when/0", json!({"target": "path"}), "when[0]: write one of"),
             ("/when/0", json!({"target": "path", "prefix": ""}), "when[0].prefix: write a text"),
             ("/when/0", json!({"target": "header", "prefix": "a"}), "when[0].name: write"),

@@ -128,7 +128,12 @@ fn each_stops_its_attack_and_lets_its_neighbour_through() {
     let rules: BTreeSet<_> = cases.iter().map(|case| case.rule).collect();
     assert_eq!((ids.len(), rules.len()), (cases.len(), cases.len()), "ids and rules are unique");
     let cves: BTreeSet<_> = cases.iter().map(|case| &case.patch.cve).collect();
-    assert!(cves.len() >= 70, "{} flaws", cves.len());
+    assert!(
+        cases.len() >= 100 && cves.len() >= 100,
+        "{} patches, {} flaws",
+        cases.len(),
+        cves.len()
+    );
 }
 
 /// The requests of all patches, and what becomes of them when they are written otherwise.

@@ -1,0 +1,37 @@
+//! `glacis bundle`: rules with all their files in one piece, for the wasm-filter.
+
+use std::io::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use glacis_inspector::RuleBundle;
+use glacis_rules::FileSource;
+
+use crate::arguments::BundleOptions;
+use crate::output::{self, Fault, Outcome};
+use crate::ruleset;
+
+/// Prints the bundle in base64, on one line.
+pub(crate) fn run(options: &BundleOptions) -> Result<Outcome, Fault> {
+    let fault = |error: &dyn std::fmt::Display| Fault::Input(error.to_string());
+    let inputs = ruleset::inputs(&options.rules)?;
+    let gathered = RuleBundle::gather(&inputs, &FileSource::new());
+    let (bundle, program) = gathered.map_err(|errors| fault(&errors))?;
+    // What the filter will do with it: comments are gone, and nothing may be missing.
+    let packed = bundle.pack().map_err(|error| fault(&error))?;
+    let again = RuleBundle::unpack(&packed).map_err(|error| fault(&error))?;
+    let again = again.build().map_err(|errors| fault(&errors))?;
+    if again.rule_count() != program.rule_count() {
+        return Err(Fault::Input(
+            "the rules mean something else without their comments".to_owned(),
+        ));
+    }
+    let mut out = output::results();
+    writeln!(out, "{}", STANDARD.encode(&packed))?;
+    out.flush()?;
+    if !options.quiet {
+        let (rules, bytes) = (program.rule_count(), packed.len());
+        output::remark(format_args!("{rules} rules, {bytes} bytes"));
+    }
+    Ok(Outcome::Clean)
+}
