@@ -251,13 +251,13 @@ pub fn ratio(seen: &[Seen; 3], of: impl Fn(&Seen) -> f64) -> f64 {
     (of(glacis) - of(plain)) / (of(empty) - of(plain))
 }
 
-fn open(port: u16, connections: usize) -> Outcome<Vec<Connection>> {
+pub(crate) fn open(port: u16, connections: usize) -> Outcome<Vec<Connection>> {
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     (0..connections).map(|_| Connection::open(None, to)).collect()
 }
 
 /// Sends requests over all connections for some time; returns what each took, in nanoseconds.
-fn load(
+pub(crate) fn load(
     clients: &mut [Connection],
     requests: &[(Vec<u8>, u16)],
     time: Duration,

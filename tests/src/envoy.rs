@@ -42,8 +42,25 @@ impl Envoy {
         admin_port: u16,
         folder: &Folder,
     ) -> Outcome<Self> {
+        Self::start_with_workers(program, root, config, admin_port, folder, 2)
+    }
+
+    /// The same with so many workers.
+    ///
+    /// # Errors
+    ///
+    /// As [`Envoy::start`].
+    pub fn start_with_workers(
+        program: &Path,
+        root: &Path,
+        config: &str,
+        admin_port: u16,
+        folder: &Folder,
+        workers: usize,
+    ) -> Outcome<Self> {
         // Hot restart would tie together all Envoys of this machine.
-        Self::run(program, root, config, admin_port, folder, &["--disable-hot-restart".to_owned()])
+        let options = ["--disable-hot-restart".to_owned()];
+        Self::run(program, root, config, admin_port, folder, workers, &options)
     }
 
     /// As [`Envoy::start`], but this Envoy can be replaced by one of the next epoch: the new one takes over its
@@ -67,7 +84,7 @@ impl Envoy {
         let times = ["--drain-time-s", "3", "--parent-shutdown-time-s", "5"];
         let options: Vec<String> =
             options.into_iter().chain(times).map(ToOwned::to_owned).collect();
-        Self::run(program, root, config, admin_port, folder, &options)
+        Self::run(program, root, config, admin_port, folder, 2, &options)
     }
 
     fn run(
@@ -76,12 +93,13 @@ impl Envoy {
         config: &str,
         admin_port: u16,
         folder: &Folder,
+        workers: usize,
         options: &[String],
     ) -> Outcome<Self> {
         let config = folder.write(CONFIG, config)?;
         let mut command = Command::new(program);
         command.arg("-c").arg(&config).current_dir(root);
-        command.args(["--concurrency", "2", "-l", "warning"]).args(options);
+        command.args(["--concurrency", &workers.to_string(), "-l", "warning"]).args(options);
         let mut process = Process::start("envoy", &mut command, &folder.file(LOG))?;
         let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, admin_port));
         let live = || http::fetch(admin, "/ready").is_ok_and(|answer| answer.status == 200);

@@ -144,6 +144,7 @@ static_resources:
                   verdict: "%FILTER_STATE(wasm.glacis.wasm:PLAIN)%"
                   country: "%FILTER_STATE(wasm.glacis.country:PLAIN)%"
                   tags: "%FILTER_STATE(wasm.glacis.tags:PLAIN)%"
+                  guard: "%FILTER_STATE(wasm.glacis.guard:PLAIN)%"
           http_filters:
 {before}
           - name: envoy.filters.http.wasm
@@ -161,7 +162,11 @@ static_resources:
             typed_config: {{"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}
           route_config:
             virtual_hosts:
-            - {{name: all, domains: ["*"], routes: [{{match: {{prefix: /}}, route: {{cluster: upstream}}}}]}}
+            - name: all
+              domains: ["*"]
+              routes:
+              - {{name: open, match: {{prefix: /open/}}, route: {{cluster: upstream}}}}
+              - {{name: closed, match: {{prefix: /}}, route: {{cluster: upstream}}}}
   clusters:
 {clusters}"#
     )

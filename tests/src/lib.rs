@@ -15,6 +15,7 @@ pub mod envoy;
 pub mod ext_proc;
 pub mod failure;
 pub mod filter;
+pub mod filter_bench;
 pub mod fleet;
 pub mod gate;
 pub mod grpc;

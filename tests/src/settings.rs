@@ -43,9 +43,14 @@ pub fn wasm() -> Outcome<PathBuf> {
     place("GLACIS_WASM", &usual, "cargo xtask wasm")
 }
 
-/// The program of Redis or Valkey (`GLACIS_REDIS`), or its name to be found on the path.
-pub fn redis() -> PathBuf {
-    env::var_os("GLACIS_REDIS").map_or_else(|| "redis-server".into(), PathBuf::from)
+/// The compiled wasm-filter with the engine in it, beside the other.
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn wasm_with_engine() -> Outcome<PathBuf> {
+    let beside = wasm()?.with_file_name("glacis_wasm_filter_engine.wasm");
+    place("GLACIS_WASM_ENGINE", &beside, "cargo xtask wasm")
 }
 
 /// The binary of ext-proc (`GLACIS_EXT_PROC`).
@@ -98,7 +103,7 @@ pub fn sample_upstream() -> Outcome<PathBuf> {
     place("GLACIS_SAMPLE_UPSTREAM", &usual, "cargo build --workspace --bins")
 }
 
-/// Redis (`GLACIS_REDIS`), or the one on the path.
+/// The program of Redis or Valkey (`GLACIS_REDIS`), or its name to be found on the path.
 pub fn redis() -> PathBuf {
     let named = env::var_os("GLACIS_REDIS").filter(|named| !named.is_empty());
     PathBuf::from(named.unwrap_or_else(|| "redis-server".into()))

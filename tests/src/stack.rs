@@ -96,8 +96,21 @@ impl Stack {
         processor: Processor,
         edits: &[(&str, &str)],
     ) -> Outcome<Self> {
+        Self::start_config(folder, ports, processor, &quickstart(&ports, edits)?)
+    }
+
+    /// The same with this configuration of Envoy, whose cluster of the processor has the quickstart's name.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stack::start`].
+    pub fn start_config(
+        folder: &Path,
+        ports: Ports,
+        processor: Processor,
+        config: &str,
+    ) -> Outcome<Self> {
         let folder = Folder::new(folder)?;
-        let config = quickstart(&ports, edits)?;
         upstream::spawn(ports.upstream)?;
         let keys = match processor {
             Processor::ExtProc => Some(""),
@@ -107,7 +120,7 @@ impl Stack {
         let start = |keys| ExtProc::start(ports.ext_proc, ports.ext_proc_admin, keys, &folder);
         let ext_proc = keys.map(start).transpose()?;
         let program = settings::envoy()?;
-        let envoy = Envoy::start(&program, &settings::root(), &config, ports.admin, &folder)?;
+        let envoy = Envoy::start(&program, &settings::root(), config, ports.admin, &folder)?;
         let mut stack = Self { envoy, ext_proc, folder, ports };
         stack.wait_for_processor()?;
         Ok(stack)
@@ -210,7 +223,15 @@ pub fn with_ports(file: &str, ports: &Ports) -> Outcome<String> {
 /// The path of the module in the file.
 pub const WASM: &str = "target/wasm32-wasip1/wasm/glacis_wasm_filter.wasm";
 
-fn replaced(file: &str, text: &str, old: &str, new: &str) -> Outcome<String> {
+/// The path of the module with the engine in the files.
+pub const WASM_WITH_ENGINE: &str = "target/wasm32-wasip1/wasm/glacis_wasm_filter_engine.wasm";
+
+/// The text with `new` in each place of `old`.
+///
+/// # Errors
+///
+/// If there is no such place.
+pub fn replaced(file: &str, text: &str, old: &str, new: &str) -> Outcome<String> {
     if !text.contains(old) {
         return Err(Failure::new(format!("{file} does not contain {old:?}")));
     }

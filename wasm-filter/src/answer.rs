@@ -4,6 +4,7 @@
 //! can find the request in the logs, and nothing about how the decision came about.
 
 use crate::config::{FailureMode, RateLimit};
+use crate::guard::Found;
 use crate::policy::{Judgement, Standing, Verdict};
 use glacis_limits::rate_headers::{rate_limit, rate_limit_policy, retry_after};
 
@@ -30,8 +31,8 @@ impl Answer {
         limits: &[RateLimit],
         request_id: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Option<Self> {
-        let (status, title, detail, mut fields) = match judgement.verdict {
-            Verdict::DeniedByList | Verdict::DeniedByCountry => {
+        let (status, title, detail, fields) = match judgement.verdict {
+            Verdict::DeniedByList | Verdict::DeniedByCountry | Verdict::DeniedByAsn => {
                 (403, "Forbidden", "Requests from this address are not accepted.", Vec::new())
             }
             Verdict::DeniedAsBot(_) | Verdict::DeniedByPatch(_) => {
@@ -55,10 +56,32 @@ impl Answer {
             | Verdict::ShadowDeniedAsBot(_)
             | Verdict::ShadowLimited(_) => return None,
         };
+        Some(Self::problem(status, title, detail, fields, request_id().as_deref()))
+    }
+
+    /// The answer to a request in which the guard has found this; `None` if the request goes on.
+    pub(crate) fn of_guard(
+        found: Found,
+        request_id: impl FnOnce() -> Option<Vec<u8>>,
+    ) -> Option<Self> {
+        (found == Found::MissingDenied).then(|| {
+            let detail = "The request could not be checked. Try again later.";
+            let fields = vec![("retry-after", "1".to_owned())];
+            Self::problem(503, "Service Unavailable", detail, fields, request_id().as_deref())
+        })
+    }
+
+    fn problem(
+        status: u32,
+        title: &str,
+        detail: &str,
+        mut fields: Vec<Field>,
+        request_id: Option<&[u8]>,
+    ) -> Self {
         fields.push(("content-type", "application/problem+json".to_owned()));
         // What one client may not do must not be answered to another from a cache.
         fields.push(("cache-control", "no-store".to_owned()));
-        Some(Self { status, fields, body: body(status, title, detail, request_id().as_deref()) })
+        Self { status, fields, body: body(status, title, detail, request_id) }
     }
 }
 

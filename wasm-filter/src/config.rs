@@ -3,9 +3,12 @@
 //! All that is wrong is reported at once, each with its path in the document, what is wrong, and
 //! what to write instead. README.md documents the fields.
 
+mod asn;
 mod bots;
 mod document;
+mod first_verdict;
 mod geo;
+mod guard;
 mod lease;
 mod limit;
 mod lists;
@@ -13,12 +16,17 @@ mod lists;
 mod schema;
 
 use crate::bots::Bots;
+use crate::guard::Guard;
 use crate::json::{self, Json};
+pub(crate) use asn::{Asn, AsnSource};
 use document::{Object, Problems};
+pub(crate) use first_verdict::FirstVerdict;
+#[cfg(feature = "engine")]
+pub(crate) use first_verdict::RuleText;
 pub(crate) use geo::{Geo, GeoSource};
 use glacis_limits::patch::Patch;
 pub(crate) use lease::Away;
-pub(crate) use limit::{Absent, KeyPart, RateLimit};
+pub(crate) use limit::{Absent, Applies, KeyPart, RateLimit};
 pub(crate) use lists::AddressLists;
 use std::fmt;
 
@@ -36,11 +44,14 @@ const START_BYTES: usize = 24;
 pub(crate) struct Config {
     pub(crate) lists: AddressLists,
     pub(crate) geo: Option<Geo>,
+    pub(crate) asn: Option<Asn>,
     pub(crate) bots: Option<Bots>,
     pub(crate) patches: Vec<Patch>,
     pub(crate) trusted_hops: u8,
     pub(crate) failure_mode: FailureMode,
     pub(crate) rate_limits: Vec<RateLimit>,
+    pub(crate) first_verdict: Option<FirstVerdict>,
+    pub(crate) guard: Option<Guard>,
 }
 
 /// What happens to a request for which there is no decision.
@@ -76,6 +87,60 @@ impl Config {
 }
 
 fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
+    let json = read_json(text, problems)?;
+    const FIELDS: &[&str] = &[
+        "address_lists",
+        "geo",
+        "asn",
+        "bots",
+        "virtual_patches",
+        "trusted_hops",
+        "failure_mode",
+        "rate_limits",
+        "first_verdict",
+        "guard",
+    ];
+    let object = Object::new("$", &json, FIELDS, problems)?;
+    let lists = lists::read(&object, problems);
+    let trusted_hops = object.whole("trusted_hops", 0, 0, TRUSTED_HOPS_MAX, problems);
+    let failure_mode = read_failure_mode(&object, problems);
+    let geo = geo::read(&object, problems);
+    let asn = asn::read(&object, problems);
+    let bots = bots::read(&object, problems);
+    let patches = read_patches(&object, problems);
+    let rate_limits = limit::read_all(&object, problems);
+    let first_verdict = first_verdict::read(&object, problems);
+    let guard = guard::read(&object, problems);
+    let applies = rate_limits.iter().map(|limit| &limit.applies);
+    let applies = applies.chain(first_verdict.as_ref().map(|first| &first.applies));
+    let wants = |key: &KeyPart| rate_limits.iter().any(|limit| limit.key.contains(key));
+    let by_country = wants(&KeyPart::Country) || applies.clone().any(|a| !a.countries.is_empty());
+    if by_country && object.field("geo").is_none() {
+        let rule = "a limit asks for the country, but nothing says which it is; write geo";
+        problems.add::<()>("rate_limits", format_args!("{rule}"));
+    }
+    let by_asn = wants(&KeyPart::Asn) || { applies }.any(|applies| !applies.asns.is_empty());
+    if by_asn && object.field("asn").is_none() {
+        let rule = "a limit asks for the autonomous system, but nothing says which; write asn";
+        problems.add::<()>("rate_limits", format_args!("{rule}"));
+    }
+    let trusted_hops = u8::try_from(trusted_hops).ok()?;
+    Some(Config {
+        lists,
+        geo,
+        asn,
+        bots,
+        patches,
+        trusted_hops,
+        failure_mode,
+        rate_limits,
+        first_verdict,
+        guard,
+    })
+}
+
+/// The text as JSON.
+fn read_json(text: &[u8], problems: &mut Problems) -> Option<Json> {
     if text.len() > CONFIG_BYTES_MAX {
         let rule = format_args!("it has more than {CONFIG_BYTES_MAX} bytes; write a shorter one");
         return problems.add("$", rule);
@@ -84,45 +149,19 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
         let rule = "there is no configuration; write a JSON object, at least {}";
         return problems.add("$", format_args!("{rule}"));
     }
-    let json = match json::parse(text) {
-        Ok(json) => json,
+    match json::parse(text) {
+        Ok(json) => Some(json),
         Err(error) => {
             let start = String::from_utf8_lossy(text.get(..START_BYTES).unwrap_or(text));
-            return problems.add(
+            problems.add(
                 "$",
                 format_args!(
                     "it cannot be read as JSON: {error}; it begins with {start:?}; write JSON \
                      text, in a google.protobuf.StringValue"
                 ),
-            );
+            )
         }
-    };
-    const FIELDS: &[&str] = &[
-        "address_lists",
-        "geo",
-        "bots",
-        "virtual_patches",
-        "trusted_hops",
-        "failure_mode",
-        "rate_limits",
-    ];
-    let object = Object::new("$", &json, FIELDS, problems)?;
-    let lists = lists::read(&object, problems);
-    let trusted_hops = object.whole("trusted_hops", 0, 0, TRUSTED_HOPS_MAX, problems);
-    let failure_mode = read_failure_mode(&object, problems);
-    let geo = geo::read(&object, problems);
-    let bots = bots::read(&object, problems);
-    let patches = read_patches(&object, problems);
-    let rate_limits = limit::read_all(&object, problems);
-    if geo.is_none()
-        && object.field("geo").is_none()
-        && rate_limits.iter().any(RateLimit::wants_country)
-    {
-        let rule = "a limit asks for the country, but nothing says which it is; write geo";
-        problems.add::<()>("rate_limits", format_args!("{rule}"));
     }
-    let trusted_hops = u8::try_from(trusted_hops).ok()?;
-    Some(Config { lists, geo, bots, patches, trusted_hops, failure_mode, rate_limits })
 }
 
 fn read_patches(object: &Object<'_>, problems: &mut Problems) -> Vec<Patch> {
@@ -257,7 +296,7 @@ mod tests {
             (r#"{"trusted_hops": 1, "trusted_hops": 2}"#, "\"trusted_hops\" stands twice"),
             (
                 r#"{"deny": []}"#,
-                "deny: there is no such field; the fields here are address_lists, geo, bots, virtual_patches, trusted_hops",
+                "deny: there is no such field; the fields here are address_lists, geo, asn, bots, virtual_patches, trusted_hops",
             ),
             (r#"{"trusted_hops": -1}"#, "trusted_hops: it is a number that is negative"),
             (

@@ -1,6 +1,6 @@
 //! What is known of a request: asked of the host when a check wants it, and not twice.
 
-use crate::config::{Absent, KeyPart, RateLimit};
+use crate::config::{Absent, Applies, KeyPart, RateLimit};
 use crate::seed::Seed;
 use glacis_limits::cidr::network_of;
 use glacis_limits::geo::Country;
@@ -34,6 +34,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) tags: Vec<String>,
     /// Where it is; unknown as long as nobody has said so.
     pub(crate) country: Country,
+    /// Its autonomous system; 0 as long as nobody has said so.
+    pub(crate) asn: u32,
     /// How unlike a browser it is; 0 as long as nobody has looked.
     pub(crate) bot_score: u8,
     path: OnceCell<Vec<u8>>,
@@ -67,8 +69,8 @@ enum Identity {
 impl<'a> Facts<'a> {
     pub(crate) fn new(request: &'a dyn Request, client: Option<IpAddr>) -> Self {
         let (path, host, method) = Default::default();
-        let (tags, country, bot_score) = (Vec::new(), Country::UNKNOWN, 0);
-        Self { request, client, tags, country, bot_score, path, host, method }
+        let (tags, country, asn, bot_score) = (Vec::new(), Country::UNKNOWN, 0, 0);
+        Self { request, client, tags, country, asn, bot_score, path, host, method }
     }
 
     /// The first of these patches that describes the request, and still holds in this second.
@@ -86,6 +88,13 @@ impl<'a> Facts<'a> {
         let field = self.request.header(name).unwrap_or_default();
         let country = str::from_utf8(&field).ok().and_then(Country::parse);
         country.unwrap_or(Country::UNKNOWN)
+    }
+
+    /// The autonomous system that a header field names, as `64496` or `AS64496`; 0 if it names none.
+    pub(crate) fn asn_of_header(&self, name: &str) -> u32 {
+        let field = self.request.header(name).unwrap_or_default();
+        let digits = field.strip_prefix(b"AS").unwrap_or(&field);
+        str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
     /// A header field.
@@ -115,14 +124,14 @@ impl<'a> Facts<'a> {
         self.method.get_or_init(read)
     }
 
-    /// Whether the limit is for requests like this.
-    pub(crate) fn fits(&self, limit: &RateLimit) -> bool {
-        let applies = &limit.applies;
+    /// Whether something is for requests like this.
+    pub(crate) fn fits(&self, applies: &Applies) -> bool {
         (applies.methods.is_empty() || applies.methods.iter().any(|known| known == self.method()))
             && (applies.hosts.is_empty() || applies.hosts.iter().any(|known| known == self.host()))
             && (applies.paths.is_empty()
                 || applies.paths.iter().any(|template| template.matches(self.path())))
             && (applies.countries.is_empty() || applies.countries.contains(&self.country))
+            && (applies.asns.is_empty() || applies.asns.contains(&self.asn))
             && (applies.tags.is_empty() || applies.tags.iter().any(|tag| self.tags.contains(tag)))
     }
 
@@ -175,6 +184,7 @@ impl<'a> Facts<'a> {
                 let first = templates.iter().position(|template| template.matches(self.path()));
                 Some(first.map_or(u64::MAX, |first| first as u64).to_le_bytes().to_vec())
             }
+            KeyPart::Asn => Some(self.asn.to_le_bytes().to_vec()),
             KeyPart::Header(name, _) => self.request.header(name),
             KeyPart::Cookie(name, _) => cookie(&self.request.header("cookie")?, name),
             KeyPart::Metadata(keys, _) => self.request.metadata(keys),

@@ -30,8 +30,13 @@ const VERSION_OF_ABSENT: u32 = u32::MAX;
 const VERDICT_PROPERTY: &str = "glacis.wasm";
 const TAGS_PROPERTY: &str = "glacis.tags";
 const COUNTRY_PROPERTY: &str = "glacis.country";
+/// Filter state `wasm.glacis.first_verdict`.
+const FIRST_VERDICT_PROPERTY: &str = "glacis.first_verdict";
+const GUARD_PROPERTY: &str = "glacis.guard";
 const BOT_SCORE_PROPERTY: &str = "glacis.bot_score";
 const BOT_SCORE_HEADER: &str = "x-glacis-bot-score";
+const ASN_PROPERTY: &str = "glacis.asn";
+const ASN_HEADER: &str = "x-glacis-asn";
 const COUNTRY_HEADER: &str = "x-glacis-country";
 
 /// Shared data of the proxy, which the workers of one process have in common.
@@ -108,6 +113,46 @@ pub(crate) fn source_address() -> Option<Vec<u8>> {
     hostcalls::get_property(vec!["source", "address"]).ok().flatten()
 }
 
+/// Envoy's attribute `destination.address`.
+#[cfg(feature = "engine")]
+pub(crate) fn destination_address() -> Option<Vec<u8>> {
+    hostcalls::get_property(vec!["destination", "address"]).ok().flatten()
+}
+
+/// Envoy's attribute `request.protocol`.
+#[cfg(feature = "engine")]
+pub(crate) fn request_protocol() -> Option<Vec<u8>> {
+    hostcalls::get_property(vec!["request", "protocol"]).ok().flatten()
+}
+
+/// The name of the route; `None` if there is no route.
+pub(crate) fn route_name() -> Option<Vec<u8>> {
+    hostcalls::get_property(vec!["xds", "route_name"]).ok().flatten()
+}
+
+/// All header fields, pseudo-headers among them. Only for the callback of the request's headers.
+///
+/// The SDK panics at a name that is not UTF-8; Envoy lets only tokens be names.
+#[cfg(feature = "engine")]
+pub(crate) fn request_fields() -> Vec<(String, Vec<u8>)> {
+    hostcalls::get_map_bytes(MapType::HttpRequestHeaders).unwrap_or_default()
+}
+
+/// Notes the first verdict, which Envoy's matchers and the guard look at.
+pub(crate) fn note_first_verdict(name: &str) {
+    let _ = hostcalls::set_property(vec![FIRST_VERDICT_PROPERTY], Some(name.as_bytes()));
+}
+
+/// The first verdict of this request, by whichever filter with our module.
+pub(crate) fn first_verdict() -> Option<Vec<u8>> {
+    hostcalls::get_property(vec![FIRST_VERDICT_PROPERTY]).ok().flatten()
+}
+
+/// Notes what the guard has found.
+pub(crate) fn note_guard(name: &str) {
+    let _ = hostcalls::set_property(vec![GUARD_PROPERTY], Some(name.as_bytes()));
+}
+
 /// The request id, as Envoy or the client gave it.
 pub(crate) fn request_id() -> Option<Vec<u8>> {
     hostcalls::get_property(vec!["request", "id"]).ok().flatten()
@@ -131,6 +176,16 @@ pub(crate) fn note_country(country: &str, header: bool) {
     if header {
         let _ =
             hostcalls::set_map_value(MapType::HttpRequestHeaders, COUNTRY_HEADER, Some(country));
+    }
+}
+
+/// Notes the autonomous system of the client's address, as filter state `wasm.glacis.asn`, and in a
+/// header field as the country.
+pub(crate) fn note_asn(number: u32, header: bool) {
+    let number = number.to_string();
+    let _ = hostcalls::set_property(vec![ASN_PROPERTY], Some(number.as_bytes()));
+    if header {
+        let _ = hostcalls::set_map_value(MapType::HttpRequestHeaders, ASN_HEADER, Some(&number));
     }
 }
 

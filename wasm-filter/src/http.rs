@@ -25,7 +25,7 @@ impl Http {
         Self { plugin, response_fields: Vec::new() }
     }
 
-    fn judge(&self, plugin: &Plugin) -> Judgement {
+    fn judge(&self, plugin: &Plugin, end_of_stream: bool) -> Judgement {
         let trusted_hops = plugin.policy.trusted_hops();
         // To read a header costs a call, and nobody asks for it without trusted proxies.
         let forwarded_for = if trusted_hops > 0 { Head.header("x-forwarded-for") } else { None };
@@ -45,8 +45,19 @@ impl Http {
         if let Some(geo) = plugin.policy.geo() {
             host::note_country(facts.country.as_str(), geo.header);
         }
+        if let Some(asn) = plugin.policy.asn() {
+            host::note_asn(facts.asn, asn.header);
+        }
         if let Some(bots) = plugin.policy.bots() {
             host::note_bot_score(facts.bot_score, bots.header());
+        }
+        // Behind all that changes header fields, so that it sees what ext_proc will see.
+        if let Some(first) = &plugin.first_verdict
+            && judgement.verdict.goes_on()
+            && let Some(name) = first.judge(&facts, end_of_stream, now_ns)
+        {
+            host::note_first_verdict(name);
+            plugin.counters.count_first_verdict(name);
         }
         judgement
     }
@@ -55,7 +66,7 @@ impl Http {
 impl Context for Http {}
 
 impl HttpContext for Http {
-    fn on_http_request_headers(&mut self, _num_headers: usize, _end_of_stream: bool) -> Action {
+    fn on_http_request_headers(&mut self, _num_headers: usize, end_of_stream: bool) -> Action {
         let Some(plugin) = self.plugin.clone() else {
             let reason = Reason::NoConfiguration;
             host::note_verdict(reason.property());
@@ -65,7 +76,14 @@ impl HttpContext for Http {
                 host::request_id,
             ));
         };
-        let judgement = self.judge(&plugin);
+        if let Some(guard) = plugin.policy.guard() {
+            let found =
+                guard.look(&Head, host::first_verdict().as_deref(), host::route_name().as_deref());
+            host::note_guard(found.name());
+            plugin.counters.count_guard(found);
+            return answered(Answer::of_guard(found, host::request_id));
+        }
+        let judgement = self.judge(&plugin, end_of_stream);
         let verdict = plugin.policy.property(judgement.verdict);
         host::note_verdict(&verdict);
         plugin.counters.count_verdict(&verdict);

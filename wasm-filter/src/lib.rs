@@ -22,6 +22,8 @@ mod bots;
 mod config;
 mod facts;
 mod feed;
+mod first_verdict;
+mod guard;
 mod host;
 mod http;
 mod json;

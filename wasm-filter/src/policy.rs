@@ -1,9 +1,10 @@
 //! A configuration at work: what is known of a request in, a verdict out.
 
 use crate::bots::Bots;
-use crate::config::{Away, Config, FailureMode, Geo, GeoSource, RateLimit};
+use crate::config::{Asn, AsnSource, Away, Config, FailureMode, Geo, GeoSource, RateLimit};
 use crate::facts::{Facts, Fingerprint};
 use crate::feed::{Feed, Source};
+use crate::guard::Guard;
 use crate::lease::{LeaseTable, LeaseTables, Lending, Wished};
 use crate::seed::Seed;
 use crate::shared::{HostError, SharedData};
@@ -39,6 +40,8 @@ pub(crate) enum Verdict {
     DeniedByList,
     /// Its country is not let in.
     DeniedByCountry,
+    /// Its autonomous system is not let in.
+    DeniedByAsn,
     /// It has this sign of a bot; see [`Bots::tag`].
     DeniedAsBot(usize),
     /// It has this one, but bots are only watched.
@@ -53,6 +56,26 @@ pub(crate) enum Verdict {
     ShadowLimited(usize),
     /// There is no decision, so the failure mode decides.
     Undecided(Reason, FailureMode),
+}
+
+impl Verdict {
+    /// Whether the request goes on to what is behind this filter.
+    pub(crate) const fn goes_on(self) -> bool {
+        match self {
+            Self::AllowedByList
+            | Self::Passed
+            | Self::ShadowDeniedAsBot(_)
+            | Self::ShadowLimited(_)
+            | Self::Undecided(_, FailureMode::Open) => true,
+            Self::DeniedByList
+            | Self::DeniedByCountry
+            | Self::DeniedByAsn
+            | Self::DeniedAsBot(_)
+            | Self::DeniedByPatch(_)
+            | Self::Limited(_)
+            | Self::Undecided(_, FailureMode::Closed) => false,
+        }
+    }
 }
 
 /// Why there is no decision.
@@ -165,6 +188,7 @@ impl Policy {
         shared: &impl SharedData,
     ) -> Judgement {
         facts.country = self.country(facts);
+        facts.asn = self.asn_of(facts);
         let listed =
             facts.client.and_then(|client| look_up(client, feeds, now_ns, &mut facts.tags));
         if let Some(verdict) = self.judge_address(facts.client, listed, feeds) {
@@ -172,6 +196,9 @@ impl Policy {
         }
         if self.refuses_country(facts.country) {
             return Verdict::DeniedByCountry.into();
+        }
+        if self.refuses_asn(facts.asn) {
+            return Verdict::DeniedByAsn.into();
         }
         let bot = self.look_for_bots(facts);
         if let Some(sign) = bot.filter(|_| !self.config.bots.as_ref().is_some_and(Bots::shadow)) {
@@ -216,6 +243,26 @@ impl Policy {
         }
     }
 
+    /// The autonomous system of the client; 0 if nothing says so.
+    fn asn_of(&self, facts: &Facts<'_>) -> u32 {
+        match self.config.asn.as_ref().map(|asn| &asn.source) {
+            Some(AsnSource::Table(table)) => facts.client.map_or(0, |client| table.number(client)),
+            Some(AsnSource::Header(name)) => facts.asn_of_header(name),
+            None => 0,
+        }
+    }
+
+    fn refuses_asn(&self, number: u32) -> bool {
+        self.config.asn.as_ref().is_some_and(|asn| {
+            asn.deny.contains(&number) || !asn.allow.is_empty() && !asn.allow.contains(&number)
+        })
+    }
+
+    /// Whether the autonomous system is worked out, and whether the upstream is to be told.
+    pub(crate) fn asn(&self) -> Option<&Asn> {
+        self.config.asn.as_ref()
+    }
+
     fn refuses_country(&self, country: Country) -> bool {
         self.config.geo.as_ref().is_some_and(|geo| {
             geo.deny.contains(&country) || !geo.allow.is_empty() && !geo.allow.contains(&country)
@@ -225,6 +272,11 @@ impl Policy {
     /// Whether the country is worked out, and whether the upstream is to be told.
     pub(crate) fn geo(&self) -> Option<&Geo> {
         self.config.geo.as_ref()
+    }
+
+    /// What is to be found of an inspection, if this is a guard.
+    pub(crate) fn guard(&self) -> Option<&Guard> {
+        self.config.guard.as_ref()
     }
 
     /// Where lists are to be fetched from.
@@ -296,7 +348,7 @@ impl Policy {
         now_ns: u64,
         shared: &impl SharedData,
     ) -> Result<Option<Asked>, Reason> {
-        if !facts.fits(limit) {
+        if !facts.fits(&limit.applies) {
             return Ok(None);
         }
         let fingerprint = match facts.fingerprint(limit, self.seed) {
@@ -377,6 +429,7 @@ impl Policy {
             Verdict::AllowedByList => "allowed:list".into(),
             Verdict::DeniedByList => "denied:list".into(),
             Verdict::DeniedByCountry => "denied:country".into(),
+            Verdict::DeniedByAsn => "denied:asn".into(),
             Verdict::DeniedAsBot(sign) => format!("denied:{}", self.bot_tag(sign)).into(),
             Verdict::ShadowDeniedAsBot(sign) => {
                 format!("shadow:denied:{}", self.bot_tag(sign)).into()
@@ -436,6 +489,7 @@ mod tests {
     use crate::shared::memory::Memory;
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
+    use glacis_limits::asn::AsnTable;
     use glacis_limits::geo::CountryTable;
 
     const T0: u64 = 1_700_000_000_000_000_000;
@@ -447,6 +501,64 @@ mod tests {
     fn judge(policy: &Policy, client: Option<&str>, fake: &Fake, shared: &Memory) -> Judgement {
         let client = client.map(|client| client.parse::<IpAddr>().unwrap().to_canonical());
         policy.judge(&mut Facts::new(fake, client), &[], T0, shared)
+    }
+
+    #[test]
+    fn lets_in_by_autonomous_system() {
+        let networks = [("10.0.0.0", "10.255.255.255", 64_496), ("11.0.0.0", "11.0.0.255", 7)];
+        let network = |(first, last, number): (&str, &str, u32)| {
+            (first.parse().unwrap(), last.parse().unwrap(), number)
+        };
+        let table = AsnTable::new(&networks.map(network));
+        let table = STANDARD.encode(table.to_bytes());
+        check(
+            &format!(r#"{{"asn": {{"table": "{table}", "deny": [64496]}}}}"#),
+            &[
+                (Some("10.1.2.3"), "denied:asn"),
+                (Some("::ffff:10.1.2.3"), "denied:asn"),
+                (Some("11.0.0.1"), "passed"),
+                (Some("12.0.0.1"), "passed"),
+                (None, "passed"),
+            ],
+        );
+        check(
+            &format!(r#"{{"asn": {{"table": "{table}", "allow": [7]}}}}"#),
+            &[
+                (Some("11.0.0.1"), "passed"),
+                (Some("10.1.2.3"), "denied:asn"),
+                (Some("12.0.0.1"), "denied:asn"),
+                (None, "denied:asn"),
+            ],
+        );
+        // A bucket for a system, whatever the address.
+        check(
+            &format!(
+                r#"{{"asn": {{"table": "{table}"}}, "rate_limits": [
+                    {{"name": "each", "requests": 1, "key": ["asn"], "match": {{"asns": [7, 64496]}}}}
+                ]}}"#
+            ),
+            &[
+                (Some("10.0.0.1"), "passed"),
+                (Some("10.9.9.9"), "limited:each"),
+                (Some("11.0.0.1"), "passed"),
+                (Some("11.0.0.2"), "limited:each"),
+                (Some("12.0.0.1"), "passed"),
+                (Some("12.0.0.1"), "passed"),
+            ],
+        );
+        let config = policy(r#"{"asn": {"from_header": "X-Asn", "deny": [64496, 0]}}"#);
+        let shared = Memory::default();
+        for (value, expected) in [
+            ("64496", "denied:asn"),
+            ("AS64496", "denied:asn"),
+            ("64497", "passed"),
+            ("", "denied:asn"),
+            ("64497x", "denied:asn"),
+        ] {
+            let fake = Fake { fields: vec![("x-asn", value)] };
+            let judgement = judge(&config, Some("192.0.2.1"), &fake, &shared);
+            assert_eq!(config.property(judgement.verdict), expected, "{value}");
+        }
     }
 
     /// Requests in a row, and the property that each one gets.

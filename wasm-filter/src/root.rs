@@ -2,6 +2,8 @@
 
 use crate::config::{CONFIG_BYTES_MAX, Config};
 use crate::feed::{Change, Feed, Source};
+use crate::first_verdict::FirstVerdict;
+use crate::guard::Found;
 use crate::host::{self, Counter, Proxy};
 use crate::http::Http;
 use crate::lease::Lending;
@@ -30,6 +32,7 @@ pub(crate) struct Plugin {
     pub(crate) feeds: RefCell<Vec<Feed>>,
     /// Nor is this.
     lendings: RefCell<Vec<Lending>>,
+    pub(crate) first_verdict: Option<FirstVerdict>,
 }
 
 /// How many requests got which verdict.
@@ -50,6 +53,8 @@ pub(crate) struct Counters {
     lease_calls: Counter,
     lease_failures: Counter,
     lease_away: Counter,
+    first_verdicts: [(&'static str, Counter); 3],
+    guard: [(Found, Counter); 4],
 }
 
 /// Often enough for the shortest refresh.
@@ -111,14 +116,21 @@ impl RootContext for Root {
 fn configured() -> Result<Plugin, String> {
     // One byte more than is allowed, so that a longer text is seen to be longer.
     let text = host::plugin_configuration(CONFIG_BYTES_MAX + 1);
-    let config = Config::parse(&text).map_err(|error| error.to_string())?;
+    let mut config = Config::parse(&text).map_err(|error| error.to_string())?;
+    drop(text);
+    let trusted_hops = config.trusted_hops;
+    let first_verdict = config.first_verdict.take();
+    let first_verdict =
+        first_verdict.map(|first| FirstVerdict::new(first, trusted_hops)).transpose().map_err(
+            |problem| format!("the configuration of the Glacis wasm filter is refused: {problem}"),
+        )?;
     let seed = seed::agreed(&Proxy, host::random_bytes())
         .map_err(|_| "the host refuses shared data, without which workers cannot agree")?;
     let policy = Policy::new(config, seed);
     let restored = |source: &Source| Feed::restored(source.clone(), &Proxy);
     let feeds = RefCell::new(policy.sources().iter().map(restored).collect());
     let lendings = RefCell::new(policy.lendings());
-    Ok(Plugin { policy, counters: Counters::new(), feeds, lendings })
+    Ok(Plugin { policy, counters: Counters::new(), feeds, lendings, first_verdict })
 }
 
 impl Plugin {
@@ -212,6 +224,15 @@ impl Counters {
             lease_calls: Counter::new("glacis_wasm_lease_calls_total"),
             lease_failures: Counter::new("glacis_wasm_lease_failures_total"),
             lease_away: Counter::new("glacis_wasm_lease_away_total"),
+            first_verdicts: ["clean", "body", "suspect"].map(|name| {
+                (name, Counter::new(&format!("glacis_wasm_first_verdict_total.{name}")))
+            }),
+            guard: [Found::Receipt, Found::Clean, Found::MissingAllowed, Found::MissingDenied].map(
+                |found| {
+                    let name = found.name().replace(':', "_");
+                    (found, Counter::new(&format!("glacis_wasm_guard_total.{name}")))
+                },
+            ),
         }
     }
 
@@ -226,11 +247,26 @@ impl Counters {
         verdicts.insert(property.to_owned(), counter);
     }
 
+    /// Counts a first verdict.
+    pub(crate) fn count_first_verdict(&self, name: &str) {
+        for (_, counter) in self.first_verdicts.iter().filter(|(known, _)| *known == name) {
+            counter.increment();
+        }
+    }
+
+    /// Counts what the guard has found.
+    pub(crate) fn count_guard(&self, found: Found) {
+        for (_, counter) in self.guard.iter().filter(|(known, _)| *known == found) {
+            counter.increment();
+        }
+    }
+
     /// Counts a request.
     pub(crate) fn count(&self, judgement: &Judgement) {
         match judgement.verdict {
             Verdict::DeniedByList
             | Verdict::DeniedByCountry
+            | Verdict::DeniedByAsn
             | Verdict::DeniedAsBot(_)
             | Verdict::DeniedByPatch(_) => self.denied.increment(),
             Verdict::ShadowDeniedAsBot(_) => self.shadow_denied.increment(),

@@ -7,6 +7,7 @@ mod callgrind;
 mod counts;
 mod decisions;
 mod engine;
+mod filter;
 mod hostile;
 mod http;
 mod load;
@@ -25,7 +26,7 @@ use engine::{Built, Engine};
 use prepare::Set;
 use report::Report;
 
-/// `cargo xtask bench …`: `engine`, `authz`, `counts`, `decisions`, `load`, `hostile`, `micro`, one of [`http::NAMES`], or a file of
+/// `cargo xtask bench …`: `engine`, `authz`, `counts`, `decisions`, `filter`, `load`, `hostile`, `micro`, one of [`http::NAMES`], or a file of
 /// requests.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     let Some((word, rest)) = arguments.split_first() else { return ftw::bench(arguments) };
@@ -35,6 +36,7 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
         "counts" => counts::command(rest),
         "decisions" => decisions::command(rest),
         name if http::NAMES.contains(&name) => http::command(name, rest),
+        "filter" => filter::command(rest),
         "hostile" => hostile::command(rest),
         "load" => load::command(rest),
         "micro" => micro::command(rest),

@@ -1,5 +1,6 @@
 //! The commands that build and check: `wasm`, `fmt`, `lint`, `test`, `ci`.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -19,15 +20,31 @@ pub(crate) fn wasm(arguments: &[String]) -> Outcome<()> {
     build_wasm().map(|_| ())
 }
 
-/// Builds the filter and returns its path.
+/// Bytes of the filter, and of the filter with the engine in it, at most: each worker compiles it.
+const MODULE_BYTES_MAX: u64 = 1 << 20;
+const ENGINE_MODULE_BYTES_MAX: u64 = 4 << 20;
+
+/// Builds the filter, and the one with the engine beside it; returns the path of the former.
 pub(crate) fn build_wasm() -> Outcome<PathBuf> {
+    // Both have one name while they are built, so this one is copied away first.
+    let engine = build_module(&["--features", "engine"], ENGINE_MODULE_BYTES_MAX)?;
+    let copy = engine.with_file_name("glacis_wasm_filter_engine.wasm");
+    fs::copy(&engine, &copy).map_err(failure::io("write", &copy))?;
+    build_module(&[], MODULE_BYTES_MAX)
+}
+
+fn build_module(features: &[&str], bytes_max: u64) -> Outcome<PathBuf> {
     let arguments = ["-p", "glacis-wasm-filter", "--profile", "wasm", "--target", WASM_TARGET];
-    let artifacts = cargo::build(&arguments)?;
+    let artifacts = cargo::build(&[&arguments[..], features].concat())?;
     let Some(path) = artifacts.wasm.last() else {
         return Err(Failure::new("glacis-wasm-filter was built, but made no .wasm file"));
     };
     let bytes = path.metadata().map_err(failure::io("read", path))?.len();
-    println!("{} ({} KiB)", path.display(), bytes.div_ceil(1024));
+    let kibibytes = bytes.div_ceil(1024);
+    println!("{} {} ({kibibytes} KiB)", path.display(), features.join(" "));
+    if bytes > bytes_max {
+        return Err(Failure::new(format!("the module has {bytes} bytes, more than {bytes_max}")));
+    }
     Ok(path.clone())
 }
 
@@ -46,7 +63,8 @@ pub(crate) fn lint(arguments: &[String]) -> Outcome<()> {
     cargo::run(cargo(["clippy", "--workspace", "--all-targets"]).args(deny))?;
     // Code behind `cfg(target_arch = "wasm32")` is seen by no other check.
     let filter = ["clippy", "-p", "glacis-wasm-filter", "--target", WASM_TARGET];
-    cargo::run(cargo(filter).args(deny))
+    cargo::run(cargo(filter).args(deny))?;
+    cargo::run(cargo(filter).args(["--features", "engine"]).args(deny))
 }
 
 /// `cargo xtask test`.

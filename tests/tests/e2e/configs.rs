@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use glacis_tests::stack::{Ports, WASM, quickstart};
+use glacis_tests::stack::{Ports, WASM, WASM_WITH_ENGINE, quickstart};
 use glacis_tests::{envoy, log, settings};
 
 use crate::support::folder;
@@ -29,12 +29,14 @@ fn shipped() -> Vec<PathBuf> {
 #[test]
 fn envoy_accepts_each_file_and_deprecates_nothing() {
     let wasm = settings::wasm().unwrap().display().to_string();
+    let with_engine = settings::wasm_with_engine().unwrap().display().to_string();
     let folder = log::Folder::new(&folder("configs")).unwrap();
     let files = shipped();
     assert!(!files.is_empty());
     for file in files {
         // Only the module is elsewhere: cargo may build into another folder.
         let text = fs::read_to_string(&file).unwrap().replace(WASM, &wasm);
+        let text = text.replace(WASM_WITH_ENGINE, &with_engine);
         let config = folder.write("envoy.yaml", &text).unwrap();
         let told =
             envoy::validate(&settings::envoy().unwrap(), &settings::root(), &config).unwrap();

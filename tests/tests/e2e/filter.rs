@@ -352,6 +352,8 @@ fn virtual_patches() {
 #[test]
 fn the_module_is_small() {
     let bytes = settings::wasm().unwrap().metadata().unwrap().len();
-    println!("the module has {bytes} bytes");
+    let with_engine = settings::wasm_with_engine().unwrap().metadata().unwrap().len();
+    println!("the module has {bytes} bytes, with the engine {with_engine}");
     assert!((100_000..1 << 20).contains(&bytes), "{bytes} bytes");
+    assert!((1 << 20..4 << 20).contains(&with_engine), "{with_engine} bytes");
 }

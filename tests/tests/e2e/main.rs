@@ -23,6 +23,7 @@ mod configs;
 mod decisions;
 mod failure;
 mod filter;
+mod first_verdict;
 mod full_duplex;
 mod grpc;
 mod http3;

@@ -55,13 +55,8 @@ pub(crate) struct Applies {
     /// Tags of lists.
     pub(crate) tags: Vec<String>,
     pub(crate) countries: Vec<Country>,
-}
-
-impl RateLimit {
-    /// Whether it asks for the country of a client.
-    pub(crate) fn wants_country(&self) -> bool {
-        self.key.contains(&KeyPart::Country) || !self.applies.countries.is_empty()
-    }
+    /// Numbers of autonomous systems.
+    pub(crate) asns: Vec<u32>,
 }
 
 /// What tells clients apart.
@@ -75,6 +70,8 @@ pub(crate) enum KeyPart {
     Method,
     /// The country of the client's address.
     Country,
+    /// The autonomous system of the client's address.
+    Asn,
     /// Which of these templates the path fits first, or none.
     Path(Vec<Template>),
     /// A header field.
@@ -236,13 +233,14 @@ fn read_key(object: &Object<'_>, problems: &mut Problems) -> Vec<KeyPart> {
 }
 
 fn read_key_part(path: &str, json: &Json, problems: &mut Problems) -> Option<KeyPart> {
-    const EXPECTED: &str = "\"client_address\", \"host\", \"method\", \"country\", or an object with one of \
+    const EXPECTED: &str = "\"client_address\", \"host\", \"method\", \"country\", \"asn\", or an object with one of \
                             header, cookie, path, jwt_claim and metadata";
     match json {
         Json::Text(word) if word == "client_address" => return Some(KeyPart::ClientAddress),
         Json::Text(word) if word == "host" => return Some(KeyPart::Host),
         Json::Text(word) if word == "method" => return Some(KeyPart::Method),
         Json::Text(word) if word == "country" => return Some(KeyPart::Country),
+        Json::Text(word) if word == "asn" => return Some(KeyPart::Asn),
         Json::Object(_) => {}
         other => return problems.wrong(path, other, EXPECTED),
     }
@@ -321,13 +319,13 @@ fn plain_name(text: &str) -> Result<String, String> {
     }
 }
 
-fn read_applies(object: &Object<'_>, problems: &mut Problems) -> Option<Applies> {
+pub(super) fn read_applies(object: &Object<'_>, problems: &mut Problems) -> Option<Applies> {
     let Some(json) = object.field("match") else {
         return Some(Applies::default());
     };
     let path = object.path_of("match");
-    let object =
-        Object::new(&path, json, &["methods", "paths", "hosts", "tags", "countries"], problems)?;
+    const FIELDS: &[&str] = &["methods", "paths", "hosts", "tags", "countries", "asns"];
+    let object = Object::new(&path, json, FIELDS, problems)?;
     let upper = |text: &str| plain_name(text).map(|text| text.to_ascii_uppercase().into_bytes());
     let lower = |text: &str| plain_name(text).map(|text| text.to_ascii_lowercase().into_bytes());
     let methods = object.texts("methods", MATCHES_MAX, "methods such as \"POST\"", problems, upper);
@@ -336,9 +334,11 @@ fn read_applies(object: &Object<'_>, problems: &mut Problems) -> Option<Applies>
     let hosts = object.texts("hosts", MATCHES_MAX, "hosts, \"example.org\"", problems, lower);
     let tags = object.texts("tags", MATCHES_MAX, "tags of lists", problems, plain_name);
     let countries = super::geo::read_countries(&object, "countries", problems);
+    let asns = super::asn::read_numbers(&object, "asns", problems);
     Some(Applies {
         tags: tags.unwrap_or_default(),
         countries,
+        asns,
         methods: methods.unwrap_or_default(),
         paths: paths.unwrap_or_default(),
         hosts: hosts.unwrap_or_default(),

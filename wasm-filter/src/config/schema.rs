@@ -20,7 +20,10 @@ impl Place<'_> {
     fn told(&self, value: &Value) -> Result<(), String> {
         let table = glacis_limits::geo::CountryTable::new(Vec::new()).to_bytes();
         let table = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, table);
-        let text = (self.around)(value.clone()).to_string().replace("BASE64", &table);
+        let asns = glacis_limits::asn::AsnTable::default().to_bytes();
+        let asns = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, asns);
+        let text = (self.around)(value.clone()).to_string();
+        let text = text.replace("BASE64-ASN", &asns).replace("BASE64", &table);
         Config::parse(text.as_bytes()).map(|_| ()).map_err(|error| error.to_string())
     }
 
@@ -73,10 +76,12 @@ fn check(schema: &Value, place: &Place<'_>, checks: &mut usize) {
     }
     for one in schema["oneOf"].as_array().into_iter().flatten() {
         match one["enum"].as_array() {
-            // A key by country needs `geo`, which the document around does not have.
-            Some(words) => words.iter().filter(|word| *word != "country").for_each(|word| {
-                place.accepts(word);
-            }),
+            // A key by country or system needs `geo` or `asn`, which the document around does not have.
+            Some(words) => {
+                words.iter().filter(|word| *word != "country" && *word != "asn").for_each(|word| {
+                    place.accepts(word);
+                })
+            }
             None => {
                 place.accepts(&least(one));
                 check_fields(one, place, checks);
@@ -117,9 +122,11 @@ fn check_fields(schema: &Value, place: &Place<'_>, checks: &mut usize) {
     for (name, field) in schema["properties"].as_object().unwrap() {
         let around = |value: Value| {
             let mut object = least(schema);
-            // The two of `geo` exclude one another, and a country needs one of them.
-            if name == "table" {
-                object.as_object_mut().unwrap().remove("from_header");
+            // Fields of which only one may be there; a country needs one of the first two.
+            for (one, other) in [("table", "from_header"), ("rules", "seclang")] {
+                if name == one {
+                    object.as_object_mut().unwrap().remove(other);
+                }
             }
             object[name] = value;
             (place.around)(object)
@@ -173,8 +180,12 @@ fn the_parser_does_what_the_schema_says() {
     let around = |mut value: Value| {
         // So that a limit may ask for countries.
         let asks = value.to_string().contains("countries");
-        if asks && value.get("geo").is_none() && value.get("rate_limits").is_some() {
+        if asks && value.get("geo").is_none() {
             value["geo"] = json!({"from_header": "x"});
+        }
+        let asks = value.to_string().contains("asns");
+        if asks && value.get("asn").is_none() {
+            value["asn"] = json!({"from_header": "x"});
         }
         value
     };

@@ -1,0 +1,115 @@
+//! The first verdict: the rules of the head, run inside Envoy. What they call clean need not be
+//! inspected again; see docs/first-verdict.md.
+//!
+//! The engine is in the module only if it was built with the feature `engine`.
+
+#[cfg(feature = "engine")]
+pub(crate) use with_engine::FirstVerdict;
+#[cfg(not(feature = "engine"))]
+pub(crate) use without_engine::FirstVerdict;
+
+#[cfg(feature = "engine")]
+mod with_engine {
+    use crate::config;
+    use crate::config::{Applies, RuleText};
+    use crate::facts::Facts;
+    use crate::host;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use glacis_inspector::{
+        FirstVerdict as Judge, Header, RequestHead, RuleBundle, parse_endpoint, request_id,
+    };
+    use std::cell::RefCell;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    /// Gives first verdicts.
+    #[derive(Debug)]
+    pub(crate) struct FirstVerdict {
+        /// Never borrowed while the host is called.
+        judge: RefCell<Judge>,
+        applies: Applies,
+    }
+
+    impl FirstVerdict {
+        /// Reads and compiles the rules, which takes a second or so.
+        pub(crate) fn new(config: config::FirstVerdict, trusted_hops: u8) -> Result<Self, String> {
+            let program = match config.rules {
+                RuleText::Bundle(text) => unpack(text)?.build(),
+                RuleText::Seclang(text) => {
+                    RuleBundle::of_text("first_verdict.seclang", &text).build()
+                }
+            };
+            let program = program.map_err(|errors| format!("first_verdict: {errors}"))?;
+            let judge = Judge::new(Arc::new(program), usize::from(trusted_hops));
+            Ok(Self { judge: RefCell::new(judge), applies: config.applies })
+        }
+
+        /// The first verdict on the request whose headers are being told; `None` for a request that
+        /// is none of its own.
+        pub(crate) fn judge(
+            &self,
+            facts: &Facts<'_>,
+            end_of_stream: bool,
+            now_ns: u64,
+        ) -> Option<&'static str> {
+            if !facts.fits(&self.applies) {
+                return None;
+            }
+            let fields = host::request_fields();
+            let headers: Vec<Header<'_>> = fields.iter().map(header).collect();
+            let text =
+                |bytes: Option<Vec<u8>>| bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+            let protocol = text(host::request_protocol());
+            let source = text(host::source_address());
+            let destination = text(host::destination_address());
+            let head = RequestHead {
+                headers: &headers,
+                protocol: protocol.as_deref(),
+                end_of_stream,
+                id: request_id(&headers).unwrap_or_default(),
+                time: Duration::from_nanos(now_ns),
+                source: source.as_deref().and_then(parse_endpoint),
+                destination: destination.as_deref().and_then(parse_endpoint),
+                lot: 0,
+                audit_lot: 0,
+            };
+            let mut judge = self.judge.try_borrow_mut().ok()?;
+            Some(judge.judge(&head).name())
+        }
+    }
+
+    /// The text goes before the rules are compiled, which is when memory is needed most.
+    fn unpack(text: String) -> Result<RuleBundle, String> {
+        let told = |problem: &dyn std::fmt::Display| format!("first_verdict.rules: {problem}");
+        let bytes = STANDARD.decode(text.trim()).map_err(|error| told(&error))?;
+        drop(text);
+        RuleBundle::unpack(&bytes).map_err(|error| told(&error))
+    }
+
+    fn header((name, value): &(String, Vec<u8>)) -> Header<'_> {
+        Header { name: name.as_bytes(), value }
+    }
+}
+
+#[cfg(not(feature = "engine"))]
+mod without_engine {
+    use crate::config;
+    use crate::facts::Facts;
+
+    /// There are none: the engine is not in this module.
+    #[derive(Debug)]
+    pub(crate) enum FirstVerdict {}
+
+    impl FirstVerdict {
+        pub(crate) fn new(_config: config::FirstVerdict, _hops: u8) -> Result<Self, String> {
+            Err("first_verdict: the engine is not in this module; take \
+                 glacis_wasm_filter_engine.wasm"
+                .to_owned())
+        }
+
+        pub(crate) fn judge(&self, _: &Facts<'_>, _: bool, _: u64) -> Option<&'static str> {
+            match *self {}
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! `cargo xtask bench filter`: what the wasm-filter costs a request, through a real Envoy and check by check.
+//! `bench/filter.md` says what is measured and how.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::cargo::{self, find_on_path};
+use crate::failure::{self, Failure, Outcome};
+use crate::fetch::{self, Fetched};
+use crate::suite;
+
+/// `bench filter [--short] [--checks]`: `--short` takes seconds and proves that it works; `--checks` measures each
+/// check by itself, under Node.js, instead.
+pub(super) fn command(arguments: &[String]) -> Outcome<()> {
+    let (flags, _) = crate::flags(arguments, &["--short", "--checks"])?;
+    let module = suite::build_wasm()?;
+    let fetched = fetch::ensure()?;
+    if flags.contains(&"--checks") {
+        return checks(&module, &fetched, flags.contains(&"--short"));
+    }
+    let wanted = [("glacis-cli", "glacis"), ("glacis-tests", "filter-bench")];
+    let wanted = wanted.into_iter().flat_map(|(package, bin)| ["-p", package, "--bin", bin]);
+    let build: Vec<&str> = ["--release"].into_iter().chain(wanted).collect();
+    let artifacts = cargo::build(&build)?;
+    let Some(program) = artifacts.binaries.get("filter-bench") else {
+        return Err(Failure::new("the workspace has no binary named `filter-bench`"));
+    };
+    let mut run = Command::new(program);
+    cargo::run(run.args(&flags).envs(suite::settings(&fetched, Some(module), &artifacts)))
+}
+
+/// Each check by itself, and the first verdict, in a host under V8.
+fn checks(module: &Path, fetched: &Fetched, short: bool) -> Outcome<()> {
+    let missing = || Failure::new("Node.js 20 or later is not installed");
+    let node = find_on_path("node").ok_or_else(missing)?;
+    let artifacts = cargo::build(&["--release", "-p", "glacis-cli"])?;
+    let Some(glacis) = artifacts.binaries.get("glacis") else {
+        return Err(Failure::new("the workspace has no binary named `glacis`"));
+    };
+    let mut pack = Command::new(glacis);
+    let bundle = cargo::output(pack.args(["bundle", "--quiet", "--crs"]).arg(&fetched.crs))?;
+    let folder = super::folder();
+    fs::create_dir_all(&folder).map_err(failure::io("create", &folder))?;
+    let file = folder.join("crs.bundle");
+    fs::write(&file, bundle).map_err(failure::io("write", &file))?;
+    let mut command = Command::new(node);
+    command.arg("bench/filter/checks.mjs").arg(module).current_dir(cargo::root());
+    command.arg(if short { "2000" } else { "200000" });
+    command.arg(module.with_file_name("glacis_wasm_filter_engine.wasm")).arg(file);
+    cargo::run(&mut command)
+}
