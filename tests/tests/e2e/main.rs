@@ -30,6 +30,7 @@ mod http3;
 mod http_bench;
 mod leases;
 mod limits;
+mod module;
 mod observability;
 mod out_of_band;
 mod pass_through;
