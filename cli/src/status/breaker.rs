@@ -37,8 +37,6 @@ pub(super) struct Breaker {
     /// Requests in it now, and how many more it takes.
     active: u64,
     remaining: Option<u64>,
-    /// Requests that were turned away by the bulkhead, since Envoy started.
-    overflow: u64,
     /// Each with its address and what is wrong with it.
     hosts: Vec<(String, String)>,
 }
@@ -83,7 +81,6 @@ fn breaker(cluster: &str, before: &Stats<'_>, after: &Stats<'_>, hosts: &Value) 
         ejected: now("outlier_detection.ejections_active"),
         active: now("upstream_rq_active"),
         remaining: find(after, "circuit_breakers.default.remaining_rq"),
-        overflow: now("upstream_rq_pending_overflow"),
         hosts: conditions(cluster, hosts),
     }
 }
@@ -144,11 +141,9 @@ pub(super) fn table(breakers: &[Breaker], passes: &BTreeMap<&'static str, u64>) 
         let Breaker { cluster, state, healthy, total, ejected, active, .. } = breaker;
         let room = breaker.remaining.map(|room| format!(" of {}", room.saturating_add(*active)));
         text.push_str(&format!(
-            "{cluster}: {} ({healthy} of {total} hosts in service, {ejected} ejected, {active}{} requests now, \
-             {} not queued)\n",
+            "{cluster}: {} ({healthy} of {total} hosts in service, {ejected} ejected, {active}{} requests now)\n",
             state.word(),
             room.unwrap_or_default(),
-            breaker.overflow,
         ));
         for (host, condition) in &breaker.hosts {
             text.push_str(&format!("  {host}: {condition}\n"));
@@ -176,7 +171,6 @@ impl Breaker {
             "ejected": self.ejected,
             "active": self.active,
             "remaining": self.remaining,
-            "overflow": self.overflow,
             "hosts": hosts.map(|(host, condition)| json!({"host": host, "condition": condition})).collect::<Vec<_>>(),
         })
     }
@@ -219,7 +213,7 @@ mod tests {
         let text = table(&breakers(&stats(1, 1), &stats(1, 1), hosts), &passes(&stats(1, 1)));
         assert_eq!(
             text,
-            "a: closed (1 of 2 hosts in service, 0 ejected, 3 of 512 requests now, 0 not queued)\n  \
+            "a: closed (1 of 2 hosts in service, 0 ejected, 3 of 512 requests now)\n  \
              127.0.0.1:1: in service\n  /run/g: its probes fail, its requests have failed\n\
              since Envoy started:\n  streams to ext-proc: 12\n"
         );
