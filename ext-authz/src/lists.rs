@@ -1,30 +1,18 @@
 //! The lists for wasm-filters, over HTTP on a listener of their own: `GET /lists/NAME`, with an entity tag and a
 //! digest, as wasm-filter asks for them.
 
-use core::{convert::Infallible, fmt::Write as _, time::Duration};
-use std::{collections::BTreeMap, sync::Arc};
+use core::{fmt::Write as _, time::Duration};
+use std::collections::BTreeMap;
 
+use glacis_service::files::{self, Bounds};
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
-use hyper::{
-    body::{Bytes, Incoming},
-    server::conn::http1,
-    service::service_fn,
-};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::body::{Bytes, Incoming};
 use ring::digest;
-use tokio::{
-    net::TcpListener,
-    sync::Semaphore,
-    time::{sleep, timeout},
-};
+use tokio::net::TcpListener;
 
-/// Connections at once; more have to wait.
-const CONNECTIONS_MAX: usize = 256;
-
-/// How long a client may take for the head of a request, and how long a connection is kept.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-const CONNECTION_TIME: Duration = Duration::from_secs(300);
+/// What filters may take of the listener.
+const BOUNDS: Bounds = Bounds { connections: 256, connection_time: Duration::from_secs(300) };
 
 /// The list of bans.
 pub(crate) const BANS: &str = "bans";
@@ -60,32 +48,10 @@ pub(crate) async fn serve<F>(listener: TcpListener, find: F)
 where
     F: Fn(&str) -> Option<Text> + Send + Sync + 'static,
 {
-    let (find, room) = (Arc::new(find), Arc::new(Semaphore::new(CONNECTIONS_MAX)));
-    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "a connection for lists was not accepted");
-                sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let find = Arc::clone(&find);
-        tokio::spawn(async move {
-            let answer = service_fn(move |request: Request<Incoming>| {
-                let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-                let answer = answer(&method, &path, request.headers(), &*find);
-                async move { Ok::<_, Infallible>(answer) }
-            });
-            let served = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIMEOUT)
-                .serve_connection(TokioIo::new(stream), answer);
-            // A client that goes away is no event worth a log line.
-            let _ = timeout(CONNECTION_TIME, served).await;
-            drop(permit);
-        });
-    }
+    let answer = move |request: &Request<Incoming>| {
+        answer(request.method(), request.uri().path(), request.headers(), &find)
+    };
+    files::serve(listener, "lists", BOUNDS, answer).await;
 }
 
 fn answer(

@@ -3,35 +3,23 @@
 //!
 //! The file is read once, at the start: what is served and its digest always belong together.
 
-use core::{convert::Infallible, fmt::Write as _, net::SocketAddr, time::Duration};
-use std::{fs::File, io, io::Read as _, path::Path, sync::Arc};
+use core::{fmt::Write as _, net::SocketAddr, time::Duration};
+use std::{fs::File, io, io::Read as _, path::Path};
 
+use glacis_service::files::{self, Bounds};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
-use hyper::{
-    body::{Bytes, Incoming},
-    server::conn::http1,
-    service::service_fn,
-};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::body::{Bytes, Incoming};
 use ring::digest;
-use tokio::{
-    net::TcpListener,
-    sync::Semaphore,
-    time::{sleep, timeout},
-};
+use tokio::net::TcpListener;
 
 use crate::config::WasmModule;
 
 /// Bytes of a module. Ours has less than one million.
 const MODULE_BYTES_MAX: u64 = 16 << 20;
 
-/// Connections at once; more have to wait.
-const CONNECTIONS_MAX: usize = 64;
-
-/// How long a client may take for the head of a request, and how long a connection is kept.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-const CONNECTION_TIME: Duration = Duration::from_secs(60);
+/// What Envoys may take of the listener.
+const BOUNDS: Bounds = Bounds { connections: 64, connection_time: Duration::from_secs(60) };
 
 const PATH: &str = "/glacis_wasm_filter.wasm";
 const DIGEST_PATH: &str = "/glacis_wasm_filter.wasm.sha256";
@@ -42,11 +30,13 @@ const DIGEST_PATH: &str = "/glacis_wasm_filter.wasm.sha256";
 /// When the file cannot be read, is no module of WebAssembly or is larger than 16 MiB, or when nobody can listen on
 /// the address.
 pub async fn serve(config: &WasmModule) -> io::Result<SocketAddr> {
-    let module = Arc::new(Module::read(&config.file)?);
+    let module = Module::read(&config.file)?;
     let listener = TcpListener::bind(config.listen).await?;
     let address = listener.local_addr()?;
     tracing::info!(%address, file = %config.file.display(), sha256 = %module.digest, "serving the wasm-filter");
-    tokio::spawn(accept(listener, module));
+    let answer =
+        move |request: &Request<Incoming>| module.answer(request.method(), request.uri().path());
+    tokio::spawn(files::serve(listener, "the wasm-filter", BOUNDS, answer));
     Ok(address)
 }
 
@@ -97,34 +87,6 @@ impl Module {
         *answer.status_mut() = status;
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         answer
-    }
-}
-
-async fn accept(listener: TcpListener, module: Arc<Module>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "a connection for the wasm-filter was not accepted");
-                sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let module = Arc::clone(&module);
-        tokio::spawn(async move {
-            let answer = service_fn(move |request: Request<Incoming>| {
-                let answer = module.answer(request.method(), request.uri().path());
-                async move { Ok::<_, Infallible>(answer) }
-            });
-            let served = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIMEOUT)
-                .serve_connection(TokioIo::new(stream), answer);
-            // A client that goes away is no event worth a log line.
-            let _ = timeout(CONNECTION_TIME, served).await;
-            drop(permit);
-        });
     }
 }
 

@@ -12,6 +12,7 @@ pub mod alarm;
 pub mod command;
 pub mod config;
 mod drain;
+pub mod files;
 mod listener;
 mod loss;
 pub mod metrics;

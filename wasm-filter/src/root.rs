@@ -57,8 +57,9 @@ pub(crate) struct Counters {
     guard: [(Found, Counter); 4],
 }
 
-/// Often enough for the shortest refresh.
-const TICK: Duration = Duration::from_secs(1);
+/// A quarter of the shortest refresh, which is what a list can be late by: with ticks as far apart as refreshes,
+/// an answer that takes a moment would make the list miss every second tick.
+const TICK: Duration = Duration::from_millis(250);
 /// Often enough for the shortest leases, which live 100 ms: lenders are asked at a tick.
 const LEASE_TICK: Duration = Duration::from_millis(20);
 /// The first one: a list is to be there soon, but calls cannot be made while configuring.
