@@ -16,7 +16,7 @@ const KIB: u64 = 1 << 10;
 const PROGRAM_MAX: u64 = 29_696 * KIB;
 /// With what it has in common with the first kept once.
 const FURTHER_PROGRAM_MAX: u64 = 1_024 * KIB;
-const BUILDING_MAX: u64 = 40_448 * KIB;
+const BUILDING_MAX: u64 = 40_960 * KIB;
 const TRANSACTION_MAX: u64 = 80 * KIB;
 
 const EXCLUSIONS: &str = "SecRuleRemoveById 942100 941000-941999

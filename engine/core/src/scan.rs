@@ -24,7 +24,8 @@ mod literals;
 pub(crate) mod sieve;
 
 pub(crate) use index::{Index, IndexBuilder, Table};
-pub(crate) use literals::{required, window};
+pub(crate) use literals::required;
+use literals::window;
 
 /// Which bytes occur in a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::failure::{self, Failure, Outcome};
 use crate::pins::WASM_TARGET;
 
 /// A run that takes longer is ended, and the report says so.
-const RUN_SECONDS_MAX: u64 = 300;
+const RUN_SECONDS_MAX: u64 = 180;
 
 /// The release of libmodsecurity that is measured, as its Python binding carries it; where there is
 /// no wheel for a machine, `GLACIS_BENCH_LIBMODSECURITY` names the library.
@@ -61,6 +61,10 @@ pub(super) const PEERS: &[Engine] = &[
     Engine { name: "zentinel", make: make_zentinel, find: find_zentinel },
 ];
 
+/// Ours with every rule run, as if there were no fast path: what a single rule costs.
+pub(super) const RULE_BY_RULE: Engine =
+    Engine { name: "glacis-rule-by-rule", make: make_ours, find: make_ours };
+
 /// A driver that can be run.
 pub(super) struct Built {
     pub(super) name: &'static str,
@@ -88,9 +92,13 @@ impl Built {
         let rules = self.rules(rules)?;
         let mut command = Command::new(&self.program);
         command.args(&self.arguments);
-        if self.name == OURS.name || self.name == NO_RECALL {
-            command.args(["eval", "--quiet", "--rules"]).arg(rules);
-            command.args((self.name == NO_RECALL).then_some("--no-recall"));
+        let ours = [
+            (OURS.name, None),
+            (NO_RECALL, Some("--no-recall")),
+            (RULE_BY_RULE.name, Some("--every-rule")),
+        ];
+        if let Some((_, option)) = ours.into_iter().find(|(name, _)| *name == self.name) {
+            command.args(["eval", "--quiet", "--rules"]).arg(rules).args(option);
             command.args(["--reuse", "--each", "--bench", &seconds.to_string()]).arg(requests);
         } else {
             command.arg(rules).arg(requests).arg(seconds.to_string());

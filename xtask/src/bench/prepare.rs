@@ -27,6 +27,14 @@ pub(super) struct Set {
     pub(super) requests: BTreeMap<String, Request>,
 }
 
+impl Set {
+    /// Bodies of one size. What they show are orders of magnitude, which one round does, and with a peer that
+    /// takes minutes for a body, three rounds would take the afternoon.
+    pub(super) fn is_curve(&self) -> bool {
+        self.name.starts_with("curve_")
+    }
+}
+
 /// What the report has to know of a request.
 #[derive(Debug)]
 pub(super) struct Request {

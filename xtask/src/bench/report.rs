@@ -20,10 +20,10 @@ const SHOWN_MAX: usize = 20;
 
 /// A line of a driver.
 #[derive(Debug, Default)]
-struct Answer {
+pub(super) struct Answer {
     verdict: String,
-    matched: BTreeSet<u64>,
-    median_ns: f64,
+    pub(super) matched: BTreeSet<u64>,
+    pub(super) median_ns: f64,
     mean_ns: f64,
 }
 
@@ -38,7 +38,7 @@ struct Sample {
 
 /// What is known of an engine.
 #[derive(Debug, Default)]
-struct About {
+pub(super) struct About {
     version: String,
     load_ms: f64,
     rss_bytes: u64,
@@ -291,7 +291,7 @@ fn detections(matched: &BTreeSet<u64>) -> BTreeSet<u64> {
     matched.iter().copied().filter(|id| is_detection(id) && !is_score(id)).collect()
 }
 
-fn parse(told: &str) -> Result<(About, BTreeMap<String, Answer>), String> {
+pub(super) fn parse(told: &str) -> Result<(About, BTreeMap<String, Answer>), String> {
     let mut lines = told.lines();
     let read = |line: &str| -> Result<Value, String> {
         serde_json::from_str(line).map_err(|error| format!("not JSON: {error}: {line}"))
@@ -340,7 +340,7 @@ fn microseconds(nanoseconds: f64) -> String {
 }
 
 /// The processor, how many of it, and the system.
-fn machine() -> String {
+pub(super) fn machine() -> String {
     let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = information.lines().find_map(|line| line.strip_prefix("model name"));
     let model = model.map_or("unknown processor", |rest| rest.trim_start_matches([' ', '\t', ':']));
@@ -348,7 +348,7 @@ fn machine() -> String {
     format!("{model}, {count} processors, {}", std::env::consts::OS)
 }
 
-fn date() -> String {
+pub(super) fn date() -> String {
     let told = cargo::output(Command::new("date").args(["-u", "+%Y-%m-%d"]));
     told.map_or_else(|_| "undated".to_owned(), |date| date.trim().to_owned())
 }

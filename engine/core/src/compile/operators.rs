@@ -9,7 +9,7 @@ use crate::{
     operator::{self, ByteRange, CheckDigit, Comparison, Deferred, IpSet, Operator, TextTest},
     pattern::Pattern,
     reference::{self, Support},
-    scan::{self, ByteSet},
+    scan::ByteSet,
 };
 
 /// Texts that are looked for.
@@ -119,13 +119,13 @@ impl Compiler<'_> {
         self.parts.pattern(argument)
     }
 
-    /// `@pm`: a value that matches holds one of the phrases, so it holds a part of one.
+    /// `@pm`: a value that matches holds one of the phrases.
     fn phrases(&mut self, list: &[Vec<u8>]) -> Result<(Operator, Needs), String> {
         if list.is_empty() {
             return Err("there is no phrase to look for".to_owned());
         }
         let automaton = self.parts.phrases(list)?;
-        let texts = list.iter().map(|phrase| scan::window(&phrase.to_ascii_lowercase()).to_vec());
+        let texts = list.iter().map(|phrase| phrase.to_ascii_lowercase());
         Ok((Operator::Pm(automaton), Needs::OneOf(texts.collect())))
     }
 
@@ -187,9 +187,7 @@ fn operator_needs(operator: &Operator) -> Needs {
     match operator {
         Operator::Text(test, parameter) if *test != TextTest::Within => match parameter.literal() {
             Some([byte]) => Needs::OneByteOf(ByteSet::of(&[*byte]).folded()),
-            Some(text) if !text.is_empty() => {
-                Needs::OneOf(vec![scan::window(&text.to_ascii_lowercase()).to_vec()])
-            }
+            Some(text) if !text.is_empty() => Needs::OneOf(vec![text.to_ascii_lowercase()]),
             _ => Needs::Nothing,
         },
         Operator::ValidateByteRange(range) => Needs::OneByteOf(range.outside()),

@@ -22,8 +22,8 @@ const CLASS_MAX: usize = 12;
 /// Repetitions that are written out.
 const REPEATED_MAX: u32 = 4;
 
-/// Longest text that is looked for: a part of a needed text is needed too, and shorter ones are fewer.
-const TEXT_BYTES_MAX: usize = 6;
+/// Bytes of the part of a text that is looked for: short parts are fewer, and soon found.
+const WINDOW_BYTES_MAX: usize = 6;
 
 /// The least a text must weigh: less, and it is found in nearly every value.
 const WEIGHT_MIN: u32 = 20;
@@ -41,8 +41,7 @@ struct Piece {
 /// to case. `None` when there is no such set, or none that would tell anything.
 pub(crate) fn required(pattern: &Hir) -> Option<Strings> {
     let piece = piece(pattern);
-    let best = better(piece.needed, piece.exact)?;
-    let mut texts: Strings = best.iter().map(|text| window(text).to_vec()).collect();
+    let mut texts = better(piece.needed, piece.exact)?;
     texts.sort_unstable();
     texts.dedup();
     (weight(&texts) >= WEIGHT_MIN).then_some(texts)
@@ -194,7 +193,7 @@ fn better(left: Option<Strings>, right: Option<Strings>) -> Option<Strings> {
 
 /// How much a set tells: what its weakest text weighs, a little less for each doubling of its size.
 fn weight(texts: &Strings) -> u32 {
-    let weakest = texts.iter().map(|text| text_weight(window(text))).min().unwrap_or(0);
+    let weakest = texts.iter().map(|text| text_weight(window(text).1)).min().unwrap_or(0);
     weakest.saturating_sub(texts.len().checked_ilog2().unwrap_or(0) / 3)
 }
 
@@ -215,12 +214,13 @@ const fn byte_weight(byte: u8) -> u32 {
     }
 }
 
-/// The part of a text that tells the most.
-pub(crate) fn window(text: &[u8]) -> &[u8] {
-    if text.len() <= TEXT_BYTES_MAX {
-        return text;
-    }
-    text.windows(TEXT_BYTES_MAX).max_by_key(|part| text_weight(part)).unwrap_or(text)
+/// The part of a text that tells the most, and where it begins. Words are in many texts and in many values;
+/// two of them with a sign between are not.
+pub(crate) fn window(text: &[u8]) -> (usize, &[u8]) {
+    let is_sign = |byte: &u8| !byte.is_ascii_alphanumeric() && *byte != b' ';
+    let tells = |part: &[u8]| (part.iter().any(is_sign), text_weight(part));
+    let windows = text.windows(WINDOW_BYTES_MAX).enumerate();
+    windows.max_by_key(|(_, part)| tells(part)).unwrap_or((0, text))
 }
 
 #[cfg(test)]
@@ -253,7 +253,20 @@ mod tests {
         check(r"\bfoo\b", Some(&["foo"]));
         check("[<>]", Some(&["<", ">"]));
         check("e", None);
-        check("etc/passwd", Some(&["passwd"]));
+        check("etc/passwd", Some(&["etc/passwd"]));
+    }
+
+    #[test]
+    fn windows_are_what_tells_the_most() {
+        for (text, expected) in [
+            ("union", (0, "union")),
+            ("etc/passwd", (3, "/passw")),
+            ("new-object", (3, "-objec")),
+            ("select top", (0, "select")),
+        ] {
+            let (first, window) = window(text.as_bytes());
+            assert_eq!((first, window.escape_ascii().to_string().as_str()), expected, "{text}");
+        }
     }
 
     /// The law of [`crate::scan`]: what matches holds one of the texts, whatever the case.
