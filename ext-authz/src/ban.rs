@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use glacis_limit_store::{BanScenario, LimitError};
+use glacis_limit_store::{BanScenario, IPV6_PREFIXES, LimitError};
 
 use crate::{answer::Reason, config::ScenarioConfig};
 
@@ -28,11 +28,15 @@ impl Scenario {
             let key = if reasons.is_empty() { "reasons" } else { "ban_seconds" };
             return Err((key, "nobody would be banned: write one or more".to_owned()));
         }
+        if !IPV6_PREFIXES.contains(&config.ipv6_prefix) {
+            return Err(("ipv6_prefix", "write a number from 16 to 128".to_owned()));
+        }
         let leak = Duration::from_secs(config.leak_seconds.into());
         let time = Duration::from_secs(config.ban_seconds.into());
         let ban: Result<_, LimitError> =
             BanScenario::new(&config.name, config.capacity, leak, time);
-        Ok(Self { reasons, ban: ban.map_err(|error| ("capacity", error.to_string()))? })
+        let ban = ban.map_err(|error| ("capacity", error.to_string()))?;
+        Ok(Self { reasons, ban: ban.with_ipv6_prefix(config.ipv6_prefix) })
     }
 }
 

@@ -34,7 +34,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const SHOWN_CHARS_MAX: usize = 64;
 
 /// One network, or one address, as a list names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cidr {
     /// Invariant: canonical (no mapped address), and no bit set outside of the prefix.
     network: IpAddr,
@@ -135,6 +135,26 @@ impl Cidr {
             return Err(CidrError::HostBits { address: written, network, prefix });
         }
         Ok(Self::canonical(network, prefix))
+    }
+
+    /// The network of this length in which an address lies; that of the address alone where the prefix is as
+    /// long as it is, or longer.
+    #[must_use]
+    pub fn around(address: IpAddr, prefix: u8) -> Self {
+        let address = address.to_canonical();
+        Self { network: network_of(address, prefix), prefix: prefix.min(bits_of(address)) }
+    }
+
+    /// The length of its prefix.
+    #[must_use]
+    pub const fn prefix(&self) -> u8 {
+        self.prefix
+    }
+
+    /// Whether it is one address.
+    #[must_use]
+    pub fn is_one_address(&self) -> bool {
+        self.prefix == bits_of(self.network)
     }
 
     /// The first and the last address.

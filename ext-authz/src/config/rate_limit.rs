@@ -143,6 +143,8 @@ pub struct ScenarioConfig {
     pub capacity: u32,
     pub leak_seconds: u32,
     pub ban_seconds: u32,
+    #[serde(default = "ipv6_prefix")]
+    pub ipv6_prefix: u8,
 }
 
 /// Lists for wasm-filters.

@@ -28,6 +28,12 @@ async fn who_is_refused_too_often_is_banned() {
         ("/closed", "192.0.2.1", "deny policy by closed"),
         ("/", "192.0.2.1", "deny banned"),
         ("/", "192.0.2.2", "allow"),
+        // Of IPv6 a client has a whole network, and is counted and banned with it.
+        ("/closed", "2001:db8::1", "deny policy by closed"),
+        ("/closed", "2001:db8::2", "deny policy by closed"),
+        ("/closed", "2001:db8::3", "deny policy by closed"),
+        ("/", "2001:db8::4", "deny banned"),
+        ("/", "2001:db8:0:1::1", "allow"),
         // Who is allowed by a list is never banned.
         ("/closed", "192.0.2.200", "deny policy by closed"),
         ("/closed", "192.0.2.200", "deny policy by closed"),
@@ -39,8 +45,9 @@ async fn who_is_refused_too_often_is_banned() {
     }
     let (_, bans) = service.list("bans", "");
     let list = NetworkList::parse(&bans, 10).unwrap();
-    assert_eq!(list.entries(), 1, "{bans}");
-    assert!(bans.starts_with("192.0.2.1 deny until="), "{bans}");
+    assert_eq!(list.entries(), 2, "{bans}");
+    let names: Vec<&str> = bans.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(names, ["192.0.2.1", "2001:db8::/64"]);
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use core::time::Duration;
 use std::path::Path;
 
-use glacis_limit_store::{ASKS_MAX, BanScenario, LimitError, RedisConfig};
+use glacis_limit_store::{
+    ASKS_MAX, BanScenario, IPV6_PREFIX, IPV6_PREFIXES, LimitError, RedisConfig,
+};
 use serde::Deserialize;
 
 /// When addresses are banned whose requests are refused, and where that is kept.
@@ -25,6 +27,12 @@ pub struct ScenarioConfig {
     pub capacity: u32,
     pub leak_seconds: u32,
     pub ban_seconds: u32,
+    #[serde(default = "ipv6_prefix")]
+    pub ipv6_prefix: u8,
+}
+
+const fn ipv6_prefix() -> u8 {
+    IPV6_PREFIX
 }
 
 impl Default for BansConfig {
@@ -38,7 +46,8 @@ impl ScenarioConfig {
     pub(crate) fn scenario(&self) -> Result<BanScenario, LimitError> {
         let leak = Duration::from_secs(self.leak_seconds.into());
         let time = Duration::from_secs(self.ban_seconds.into());
-        BanScenario::new(&self.name, self.capacity, leak, time)
+        let scenario = BanScenario::new(&self.name, self.capacity, leak, time)?;
+        Ok(scenario.with_ipv6_prefix(self.ipv6_prefix))
     }
 }
 
@@ -63,6 +72,9 @@ impl BansConfig {
             let at = |key: &str| format!("bans.scenarios[{i}].{key}");
             if scenario.ban_seconds == 0 {
                 return wrong(at("ban_seconds"), "nobody would be banned: write one or more");
+            }
+            if !IPV6_PREFIXES.contains(&scenario.ipv6_prefix) {
+                return wrong(at("ipv6_prefix"), "write a number from 16 to 128");
             }
             scenario.scenario().map_err(|error| (at("capacity"), error.to_string()))?;
         }
@@ -97,6 +109,10 @@ mod tests {
             (&one(0, 1, 1), "bans.scenarios[0].capacity"),
             (&one(1, 0, 1), "bans.scenarios[0].capacity"),
             (&one(1, 1, 0), "bans.scenarios[0].ban_seconds"),
+            (
+                &one(1, 1, 1).replace("name: a", "name: a, ipv6_prefix: 8"),
+                "bans.scenarios[0].ipv6_prefix",
+            ),
             (&one(1, 1, 1).replace(REDIS, "redis: null"), "bans.redis"),
             ("redis: {nodes: []}", "bans.redis"),
             ("queue_max: 0", "bans.queue_max"),
