@@ -20,8 +20,11 @@ use glacis_limit_store::{
     Answer as Taken, Ask, Bans, Guarded, MemoryStore, RedisStore, Store, StoreError, Taking,
 };
 use glacis_rules::Record;
-use glacis_service::{Readiness, alarm::AlarmLog, command::Failure, overload, reload::LastReload};
-use tokio::{net::TcpListener, sync::Semaphore, task::spawn_blocking};
+use glacis_service::{
+    Evaluators, Priority, Readiness, alarm::AlarmLog, command::Failure, overload,
+    reload::LastReload,
+};
+use tokio::{net::TcpListener, sync::Semaphore};
 use tonic::{Request, Response, Status, service::Routes};
 
 use crate::{
@@ -43,12 +46,16 @@ use crate::{
 /// Bytes of a body from which rules run on a thread for long work.
 const INLINE_BODY_BYTES: usize = 64 << 10;
 
+/// Evaluations that may wait for such a thread; of which there are as many as cores.
+const EVALUATIONS_MAX: usize = 64;
+
 /// What all Checks share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     policy: RwLock<Arc<Policy>>,
     store: Arc<dyn Store>,
     bans: Arc<Bans>,
+    evaluators: Evaluators,
     pub(crate) metrics: Metrics,
     alarms: AlarmLog,
     /// Requests that brought no name along, counted for one.
@@ -101,11 +108,14 @@ impl Authorizer {
     /// When the store cannot be used as `config` says.
     pub fn new(config: &Config, policy: Policy, metrics: Metrics) -> Result<Self, Failure> {
         let (store, redis) = store(config)?;
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let evaluators = Evaluators::start(threads, EVALUATIONS_MAX, Priority::Awaited)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 policy: RwLock::new(Arc::new(policy)),
                 bans: Arc::new(Bans::new(Arc::clone(&store), redis)),
                 store,
+                evaluators,
                 metrics,
                 alarms: AlarmLog::default(),
                 unnamed: AtomicU64::new(0),
@@ -183,6 +193,8 @@ enum Undecided {
     Protocol(Status),
     /// The store does not answer.
     Store(StoreError),
+    /// Too many bodies wait for the rules.
+    Crowded,
     /// A bug.
     Panic,
 }
@@ -192,6 +204,7 @@ impl From<Undecided> for Status {
         match undecided {
             Undecided::Protocol(status) => status,
             Undecided::Store(error) => Self::unavailable(error.to_string()),
+            Undecided::Crowded => Self::resource_exhausted("too many bodies wait for the rules"),
             Undecided::Panic => Self::internal("the Check failed"),
         }
     }
@@ -240,7 +253,7 @@ impl Shared {
             return Ok(Answer::Pass(passed, facts));
         };
         drop(headers);
-        let found = evaluate(Arc::clone(profile), Arc::clone(&asked), id, now).await?;
+        let found = self.evaluate(Arc::clone(profile), Arc::clone(&asked), id, now).await?;
         let answer = self.judged(passed, found, facts);
         if answer.facts().reason.is_some() {
             self.refused(&policy, Reason::Rule, address, now).await;
@@ -261,6 +274,21 @@ impl Shared {
         if let Some(scenario) = self.bans.refused(&scenarios, address, now.as_secs()).await {
             tracing::warn!(%address, scenario = scenario.name(), "banned for a time");
         }
+    }
+
+    /// Has rules look at a request, on a thread for it if that takes long.
+    async fn evaluate(
+        &self,
+        profile: Arc<Profile>,
+        asked: Arc<Asked>,
+        id: String,
+        now: Duration,
+    ) -> Result<Found, Undecided> {
+        if asked.body.len() <= INLINE_BODY_BYTES {
+            return Ok(profile.evaluate(&asked, &asked.headers(), Occasion { id: &id, now }));
+        }
+        let submitted = self.evaluators.submit((profile, asked, id, now), evaluate);
+        submitted.map_err(|_| Undecided::Crowded)?.await.map_err(|_| Undecided::Panic)
     }
 
     /// A name for the request: that which it has, or Envoy's for the stream, or one of ours.
@@ -351,19 +379,9 @@ fn refuse(
     Answer::Refuse(Refused::new(reason.status(), more, headers, &facts.request_id), facts)
 }
 
-/// Has rules look at a request, on a thread of its own if that takes long.
-async fn evaluate(
-    profile: Arc<Profile>,
-    asked: Arc<Asked>,
-    id: String,
-    now: Duration,
-) -> Result<Found, Undecided> {
-    let long = asked.body.len() > INLINE_BODY_BYTES;
-    let work = move || profile.evaluate(&asked, &asked.headers(), Occasion { id: &id, now });
-    if !long {
-        return Ok(work());
-    }
-    spawn_blocking(work).await.map_err(|_| Undecided::Panic)
+/// Runs on the thread.
+fn evaluate((profile, asked, id, now): (Arc<Profile>, Arc<Asked>, String, Duration)) -> Found {
+    profile.evaluate(&asked, &asked.headers(), Occasion { id: &id, now })
 }
 
 #[tonic::async_trait]
@@ -387,6 +405,7 @@ impl Authorization for Authorizer {
             metrics.error(match undecided {
                 Undecided::Protocol(_) => ErrorKind::Protocol,
                 Undecided::Store(_) => ErrorKind::Store,
+                Undecided::Crowded => ErrorKind::Overload,
                 Undecided::Panic => ErrorKind::Panic,
             });
             tracing::warn!(?undecided, "a Check is answered with an error");

@@ -108,14 +108,10 @@ impl AuditLog {
         if let Some(collector) = &self.collector {
             collector.flush(limit).await;
         }
-        let sinks = [self.stdout.clone(), self.file.clone()];
-        let written = tokio::task::spawn_blocking(move || {
-            for sink in sinks.iter().flatten() {
-                sink.flush(limit);
-            }
-        });
-        // It cannot fail but by a panic, of which the log says what there is to say.
-        let _ = written.await;
+        // It is the end of the process, and nobody else needs this thread; there may be no memory for another.
+        for sink in [&self.stdout, &self.file].into_iter().flatten() {
+            sink.flush(limit);
+        }
     }
 }
 

@@ -21,7 +21,6 @@ pub mod config;
 mod document;
 mod duplex;
 mod envoy_canary;
-mod evaluators;
 mod grpc;
 mod metrics;
 mod out_of_band;

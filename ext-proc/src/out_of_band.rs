@@ -5,6 +5,7 @@
 use core::panic::AssertUnwindSafe;
 use std::{io, panic::catch_unwind, sync::Arc};
 
+use glacis_service::{Evaluators, Priority};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -14,7 +15,6 @@ use prometheus_client::{
 use crate::{
     admission::{BodyRoom, Share},
     config::Config,
-    evaluators::{Evaluators, Priority},
     metrics::{ErrorKind, table},
     profile::Profile,
     recording::{Recording, Wanted},

@@ -10,7 +10,7 @@ use std::{
 };
 
 use glacis_inspector::{Hints, Inspector, UnknownProfile};
-use glacis_service::alarm::AlarmLog;
+use glacis_service::{Evaluators, Priority, alarm::AlarmLog};
 
 use crate::{
     admission::{BodyRoom, TurnedAway},
@@ -18,7 +18,6 @@ use crate::{
     audit::AuditLog,
     bans::BanQueue,
     config::Config,
-    evaluators::{Evaluators, Priority},
     metrics::Metrics,
     out_of_band::OutOfBand,
     profile::Profile,

@@ -8,6 +8,7 @@ mod guard;
 
 use core::{convert::Infallible, fmt, panic::AssertUnwindSafe, time::Duration};
 use std::{
+    io,
     panic::catch_unwind,
     sync::{
         Arc,
@@ -32,7 +33,13 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{priority::give_way, readiness::Causes, telemetry::LogLevel, tls::Gate};
+use crate::{
+    evaluators::{Evaluators, Priority},
+    priority::give_way,
+    readiness::Causes,
+    telemetry::LogLevel,
+    tls::Gate,
+};
 
 /// What requests to the port may take.
 #[derive(Clone, Copy, Debug)]
@@ -123,18 +130,24 @@ pub(crate) struct Admin {
     port: AdminPort,
     causes: watch::Receiver<Causes>,
     hosts: Vec<String>,
+    /// The thread that answers, away from those that serve Envoy.
+    desk: Evaluators,
     /// Whether something that takes long is under way.
     busy: Arc<AtomicBool>,
     bounds: Bounds,
 }
 
 impl Admin {
+    /// # Errors
+    /// When the thread that answers cannot be started.
     pub(crate) fn new(
         port: AdminPort,
         causes: watch::Receiver<Causes>,
         hosts: Vec<String>,
-    ) -> Arc<Self> {
-        Arc::new(Self { port, causes, hosts, busy: Arc::default(), bounds: BOUNDS })
+    ) -> io::Result<Arc<Self>> {
+        // A connection has one request at a time, so that all of them fit.
+        let desk = Evaluators::start(1, BOUNDS.connections, Priority::Admin)?;
+        Ok(Arc::new(Self { port, causes, hosts, desk, busy: Arc::default(), bounds: BOUNDS }))
     }
 }
 
@@ -247,14 +260,35 @@ async fn read(
     }
 }
 
-/// Answers a request, away from the threads that serve Envoy: what there is to tell may be megabytes.
+/// Answers a request, away from the threads that serve Envoy: what there is to tell may be megabytes. Only
+/// probes are answered here: they are short, and come when nothing else works.
 async fn handled(request: AdminRequest, admin: &Arc<Admin>) -> AdminAnswer {
-    let shared = Arc::clone(admin);
-    match tokio::task::spawn_blocking(move || route(&request, &shared)).await {
+    if let Some(answer) = probe(&request, admin) {
+        return answer;
+    }
+    let work = |(request, admin): (AdminRequest, Arc<Admin>)| route(&request, &admin);
+    let Ok(told) = admin.desk.submit((request, Arc::clone(admin)), work) else {
+        return text(StatusCode::SERVICE_UNAVAILABLE, "too many requests at once\n".to_owned());
+    };
+    match told.await {
         Ok(Handled::Now(answer)) => answer,
         Ok(Handled::Long(work)) => long(work, &admin.busy).await,
         Err(_) => bug(),
     }
+}
+
+/// What is asked to learn whether the process is well.
+fn probe(request: &AdminRequest, admin: &Admin) -> Option<AdminAnswer> {
+    match request.path.as_str() {
+        "/healthz" | "/readyz" if request.method != Method::GET => Some(get_only()),
+        "/healthz" => Some(text(StatusCode::OK, "ok\n".to_owned())),
+        "/readyz" => Some(ready(&admin.causes.borrow())),
+        _ => None,
+    }
+}
+
+fn get_only() -> AdminAnswer {
+    text(StatusCode::METHOD_NOT_ALLOWED, "GET only\n".to_owned())
 }
 
 fn route(request: &AdminRequest, admin: &Admin) -> Handled {
@@ -272,17 +306,13 @@ fn bug() -> AdminAnswer {
     text(StatusCode::INTERNAL_SERVER_ERROR, "a bug: see the log\n".to_owned())
 }
 
-/// What every service answers.
+/// What every service answers besides probes.
 fn own(request: &AdminRequest, admin: &Admin) -> Option<AdminAnswer> {
     let is_get = request.method == Method::GET;
     let answer = match request.path.as_str() {
         "/log-level" if request.method == Method::PUT => set_level(request, &admin.port.log_level),
-        "/metrics" | "/healthz" | "/readyz" | "/log-level" if !is_get => {
-            text(StatusCode::METHOD_NOT_ALLOWED, "GET only\n".to_owned())
-        }
+        "/metrics" | "/log-level" if !is_get => get_only(),
         "/metrics" => metrics(&admin.port.registry),
-        "/healthz" => text(StatusCode::OK, "ok\n".to_owned()),
-        "/readyz" => ready(&admin.causes.borrow()),
         "/log-level" => level(&admin.port.log_level),
         _ => return None,
     };
@@ -344,7 +374,11 @@ async fn long(
     });
     match (thread, answer.await) {
         (Ok(_), Ok(answer)) => answer,
-        _ => bug(),
+        (Ok(_), Err(_)) => bug(),
+        (Err(error), _) => {
+            let why = format!("no thread for it: {error}\n");
+            text(StatusCode::SERVICE_UNAVAILABLE, why)
+        }
     }
 }
 
@@ -483,7 +517,7 @@ mod tests {
             handler: Arc::new(Mine),
         };
         let (_, causes) = watch::channel(causes);
-        Admin::new(port, causes, Vec::new())
+        Admin::new(port, causes, Vec::new()).unwrap()
     }
 
     fn request(method: &str, path: &str, body: &'static str) -> AdminRequest {

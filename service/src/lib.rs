@@ -12,6 +12,7 @@ pub mod alarm;
 pub mod command;
 pub mod config;
 mod drain;
+mod evaluators;
 pub mod files;
 mod listener;
 mod loss;
@@ -28,6 +29,7 @@ pub mod telemetry;
 pub mod tls;
 
 pub use drain::{ended_by_signal, exit_at_second_signal};
+pub use evaluators::{Evaluators, Priority};
 pub use listener::BindError;
 pub use loss::{LossLabel, Losses};
 pub use priority::give_way;

@@ -49,11 +49,19 @@ pub struct Server {
 
 /// Serving failed.
 #[derive(Debug)]
-pub struct ServeError(transport::Error);
+pub enum ServeError {
+    /// gRPC cannot be served.
+    Grpc(transport::Error),
+    /// The thread of the admin port cannot be started.
+    Thread(io::Error),
+}
 
 impl fmt::Display for ServeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "gRPC cannot be served: {}", self.0)
+        match self {
+            Self::Grpc(error) => write!(f, "gRPC cannot be served: {error}"),
+            Self::Thread(error) => write!(f, "the admin port has no thread: {error}"),
+        }
     }
 }
 
@@ -132,6 +140,7 @@ impl Server {
         let (close, _) = watch::channel(false);
         if let Some((listener, gate)) = self.admin {
             let admin = admin::Admin::new(port, readiness.subscribe(), self.admin_hosts);
+            let admin = admin.map_err(ServeError::Thread)?;
             tokio::spawn(admin::serve(listener, gate, admin));
         }
         let mut serving = JoinSet::new();
@@ -176,7 +185,7 @@ impl Server {
             let _ = std::fs::remove_file(path);
         }
         match finished {
-            Some(Ok(Err(error))) => Err(ServeError(error)),
+            Some(Ok(Err(error))) => Err(ServeError::Grpc(error)),
             _ => Ok(()),
         }
     }
