@@ -69,6 +69,47 @@ fn it_builds_without_a_warning_and_blocks() {
     assert!(!program.inspects_response_body());
 }
 
+/// Header fields, and the rules that match; each refuses with 400.
+#[test]
+fn heads() {
+    let program = Arc::new(program());
+    let table: &[(&[(&str, &[u8])], &[u32])] = &[
+        (&[("Host", b"shop.example"), ("X-A", b"b c\td")], &[]),
+        (&[("Host", b"shop.example:8443")], &[]),
+        (&[("Host", b"xn--bcher-kva.example.")], &[]),
+        (&[("Host", b"192.0.2.1")], &[]),
+        (&[("Host", b"[2001:db8::1]:8080")], &[]),
+        (&[("Host", b"my_service.shop.svc.cluster.local")], &[]),
+        (&[("Host", b"")], &[]),
+        (&[("X-A", b"a,b, c")], &[]),
+        (&[("Host", b"shop.example,other.example")], &[100016]),
+        (&[("Host", b"shop.example, other.example")], &[100016]),
+        (&[("Host", b"shop.example other.example")], &[100016]),
+        (&[("Host", b"shop.example/a")], &[100016]),
+        (&[("Host", b"shop.example#a")], &[100016]),
+        (&[("Host", b"shop.example?a")], &[100016]),
+        (&[("Host", b"other@shop.example")], &[100016]),
+        (&[("Host", b"shop.example\\a")], &[100016]),
+        (&[("Host", b"shop.example"), ("host", b"other.example")], &[100017]),
+    ];
+    for (fields, expected) in table {
+        let mut transaction = Transaction::new(Arc::clone(&program));
+        let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 80 };
+        let time = Duration::ZERO;
+        transaction.start(&Start { unique_id: "1", time, client: endpoint, server: endpoint });
+        transaction.request_line(b"GET", b"/", b"HTTP/1.1");
+        for (name, value) in *fields {
+            transaction.request_header(name.as_bytes(), value);
+        }
+        transaction.evaluate_request_headers();
+        transaction.finish(time);
+        let ids: Vec<u32> = transaction.matched_rules().map(|rule| rule.id.0).collect();
+        let status = transaction.verdict().refusal().map_or(200, |refusal| refusal.status);
+        let wanted = if expected.is_empty() { 200 } else { 400 };
+        assert_eq!((&*ids, status), (*expected, wanted), "{fields:?}");
+    }
+}
+
 /// Content type, body, and what comes of it: ids, body processor, status.
 type Row<'a> = (&'a str, &'a [u8], &'a [u32], &'a str, u16);
 

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::scope;
 use std::time::Duration;
 
 use flate2::Compression;
@@ -137,7 +139,7 @@ fn where_a_body_ends() {
         ("HTTP/1.0", raw("GET / HTTP/1.0", "", b""), OLD),
         ("a version of the future", raw("GET / HTTP/1.7", "", b""), OLD),
         ("a method that is none", raw("G@T / HTTP/1.1", "", b""), CODEC),
-        ("two hosts", raw("GET / HTTP/1.1", "host: other.example\r\n", b""), PASSED),
+        ("two hosts", raw("GET / HTTP/1.1", "host: other.example\r\n", b""), MALFORMED),
     ]);
 }
 
@@ -153,6 +155,18 @@ fn what_follows_is_inspected() {
     // What has reached the upstream ends where the length says.
     assert_eq!(answer.json()["body"], "a=1");
     assert_eq!(connection.exchange(b"", "").unwrap().status, 403);
+}
+
+/// Envoy takes a bare CR out of a field: rules and upstream see the same, and no second field.
+#[test]
+fn a_bare_cr_begins_no_field() {
+    let bytes = raw("GET /echo HTTP/1.1", "x-a: b\rx-b: c\r\n", b"");
+    let mut connection = Connection::open(Some(client()), shared().proxy()).unwrap();
+    let answer = connection.exchange(&bytes, "").unwrap();
+    let seen = &answer.json()["headers"];
+    let of = |name: &str| seen.as_array().unwrap().iter().find(|field| field[0] == *name).cloned();
+    assert_eq!(of("x-a").unwrap()[1], "bx-b: c");
+    assert_eq!(of("x-b"), None);
 }
 
 #[test]
@@ -391,12 +405,15 @@ fn field(name: &str, value: &str) -> Vec<u8> {
     [&[0, name_length], name.as_bytes(), &[value_length], value.as_bytes()].concat()
 }
 
+/// What a connection begins with (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 /// A connection over HTTP/2, to be spoken to by hand.
 fn http2(proxy: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(proxy).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     stream.set_write_timeout(Some(Duration::from_secs(10))).unwrap();
-    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    stream.write_all(PREFACE).unwrap();
     stream.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
     stream
 }
@@ -419,13 +436,6 @@ fn ends_at(proxy: SocketAddr, mut frames: impl FnMut(u32) -> Vec<u8>, count: u32
 /// Floods of frames end the connection that they come by, and nobody else's.
 #[test]
 fn floods_over_http2() {
-    fn stream_id(number: u32) -> u32 {
-        number * 2 + 1
-    }
-    let rapid = |number| {
-        let open = frame(HEADERS, END_HEADERS | END_STREAM, stream_id(number), &head());
-        [open, frame(RST_STREAM, 0, stream_id(number), &8_u32.to_be_bytes())].concat()
-    };
     let endless = |number| match number {
         0 => frame(HEADERS, END_STREAM, 1, &head()),
         _ => frame(CONTINUATION, 0, 1, &field("x-a", &"a".repeat(100))),
@@ -451,6 +461,56 @@ fn floods_over_http2() {
             stack.0.send(client(), &request).unwrap().status == 200
         });
     }
+}
+
+/// Who opens streams and resets them, on connection after connection, each from another address, takes nothing from
+/// others: they are answered as ever meanwhile.
+#[test]
+fn others_are_served_during_a_flood_of_resets() {
+    let own = Own::start("resets", Processor::ExtProc, &[]);
+    let (stack, over, resets) = (&own.0, AtomicBool::new(false), AtomicU64::new(0));
+    let request = Request::get("/echo").browser();
+    // The first request finds everything warm that has to be.
+    assert_eq!(stack.send(client(), &request).unwrap().status, 200);
+    let statuses: Vec<u16> = scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    resets.fetch_add(reset(stack.proxy(), client()), Ordering::Relaxed);
+                }
+            });
+        }
+        let answers = (0..100).map(|_| stack.send(client(), &request).map_or(0, |it| it.status));
+        let statuses = answers.collect();
+        over.store(true, Ordering::Relaxed);
+        statuses
+    });
+    let resets = resets.load(Ordering::Relaxed);
+    assert!(resets > 5_000, "{resets} resets are no flood");
+    assert_eq!(statuses, vec![200; 100], "after {resets} resets");
+}
+
+/// Opens and resets streams on a connection until that ends; how many.
+fn reset(proxy: SocketAddr, from: Ipv4Addr) -> u64 {
+    const AT_ONCE: u32 = 50;
+    let Ok(mut connection) = Connection::open(Some(from), proxy) else { return 0 };
+    let preface = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
+    let mut written = connection.write(&preface);
+    for number in (0..20_000).step_by(50) {
+        let pairs = (number..number + AT_ONCE).map(rapid).collect::<Vec<_>>().concat();
+        if written.is_err() {
+            return u64::from(number);
+        }
+        written = connection.write(&pairs);
+    }
+    20_000
+}
+
+/// A stream that is opened and reset at once.
+fn rapid(number: u32) -> Vec<u8> {
+    let stream = number * 2 + 1;
+    let open = frame(HEADERS, END_HEADERS | END_STREAM, stream, &head());
+    [open, frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes())].concat()
 }
 
 /// Heads that HTTP/1.1 would read otherwise: the stream or the connection ends, and nothing reaches an upstream.
