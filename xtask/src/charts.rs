@@ -69,8 +69,10 @@ fn alerts(promtool: &Path) -> Outcome<()> {
         let file = entry.map_err(failure::io("list", &chart))?.path();
         output(Command::new(promtool).args(["check", "rules"]).arg(file))?;
     }
-    let tests = chart.join("tests/alerts_test.yaml");
-    output(Command::new(promtool).args(["test", "rules"]).arg(tests)).map(|_| ())
+    for tests in ["tests/alerts_test.yaml", "tests/breaker_test.yaml"] {
+        output(Command::new(promtool).args(["test", "rules"]).arg(chart.join(tests)))?;
+    }
+    Ok(())
 }
 
 /// Helm, and the chart that it renders.
