@@ -2,7 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rcgen::{BasicConstraints, CertificateParams, DnType, Error, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, Error, IsCa, Issuer, KeyPair, date_time_ymd,
+};
 
 use crate::failure::{Failure, Outcome};
 
@@ -48,9 +50,23 @@ impl Authority {
     ///
     /// If it is no name.
     pub fn issue(&self, name: &str) -> Outcome<Pair> {
+        self.issue_with(name, |_| ())
+    }
+
+    /// One that was good until the end of 2024.
+    ///
+    /// # Errors
+    ///
+    /// As [`Authority::issue`].
+    pub fn issue_expired(&self, name: &str) -> Outcome<Pair> {
+        self.issue_with(name, |params| params.not_after = date_time_ymd(2024, 12, 31))
+    }
+
+    fn issue_with(&self, name: &str, edit: impl FnOnce(&mut CertificateParams)) -> Outcome<Pair> {
         let made = || {
             let key = KeyPair::generate()?;
-            let params = CertificateParams::new([name.to_owned()])?;
+            let mut params = CertificateParams::new([name.to_owned()])?;
+            edit(&mut params);
             let certificate = params.signed_by(&key, &self.issuer)?;
             Ok(Pair {
                 certificate: pem("CERTIFICATE", certificate.der()),

@@ -7,8 +7,11 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use serde::Deserialize;
+
+use crate::certificates::Authority;
 use crate::envoy::Envoy;
 use crate::ext_proc::edited;
 use crate::failure::{Failure, Outcome, io};
@@ -44,7 +47,28 @@ pub struct Setup {
     pub hot_restart: bool,
     /// Whether an audit log is written by the ext-procs where there is no room: every write fails.
     pub disk_full: bool,
+    /// Whether Envoy and the ext-procs talk over TLS.
+    pub tls: bool,
+    /// Whether our services have a clock that can be set: [`Fleet::set_clock`].
+    pub clock: bool,
 }
+
+/// Certificates of the ext-procs.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Certificates {
+    /// New ones, which are good.
+    Valid,
+    /// New ones whose time is over.
+    Expired,
+}
+
+/// The name in the certificates of the ext-procs.
+const NAME: &str = "ext-proc.test";
+/// Files of it, in the folder of the fleet: certificate, key, authority.
+const TLS_FILES: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
+/// What libfaketime reads, in the same folder.
+const CLOCK: &str = "clock";
 
 /// How a process says that it is ready.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +97,7 @@ pub struct Member {
     /// Program and arguments.
     line: Vec<String>,
     log: PathBuf,
+    environment: Vec<(&'static str, String)>,
     ready: Ready,
     /// Where Envoy, or ext-authz, finds it.
     pub port: u16,
@@ -106,6 +131,7 @@ impl Member {
         };
         let mut command = Command::new(program);
         command.args(arguments).current_dir(settings::root());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         self.process = Some(Process::start(self.name, &mut command, &self.log)?);
         Ok(())
     }
@@ -176,6 +202,7 @@ pub struct Fleet {
     pub proxy: SocketAddr,
     /// Envoy's address for operators.
     pub admin: SocketAddr,
+    authority: Option<Authority>,
 }
 
 /// Ports of a fleet.
@@ -207,9 +234,16 @@ impl Fleet {
     pub fn start(folder: &Path, setup: &Setup) -> Outcome<Self> {
         let folder = Folder::new(folder)?;
         let ports = Ports::free()?;
+        let authority = match setup.tls {
+            true => Some(authority(&folder)?),
+            false => None,
+        };
         let mut members = BTreeMap::new();
         for member in members_of(&ports, setup, &folder)? {
-            members.insert(member.name, member);
+            // Redis' allocator asks for the time before libfaketime is ready, so that it keeps its clock.
+            let is_ours = matches!(member.ready, Ready::Admin(_));
+            let environment = if setup.clock && is_ours { clock(&folder)? } else { Vec::new() };
+            members.insert(member.name, Member { environment, ..member });
         }
         for member in members.values_mut() {
             member.spawn()?;
@@ -225,7 +259,7 @@ impl Fleet {
                 .collect::<Outcome<_>>()?,
             false => Vec::new(),
         };
-        let config = envoy_config(&ports, setup)?;
+        let config = envoy_config(&ports, setup, &folder)?;
         let program = settings::envoy()?;
         let envoy = match setup.hot_restart {
             true => Envoy::start_replaceable(
@@ -240,7 +274,7 @@ impl Fleet {
         }?;
         let [proxy, admin] =
             [ports.proxy, ports.admin].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        let fleet = Self { envoy, members, gates, folder, proxy, admin };
+        let fleet = Self { envoy, members, gates, folder, proxy, admin, authority };
         fleet.wait_until_well()?;
         Ok(fleet)
     }
@@ -263,6 +297,48 @@ impl Fleet {
     /// If Envoy's admin port does not answer.
     pub fn healthy(&self, cluster: &str) -> Outcome<u64> {
         self.envoy.stat(&format!("cluster.{cluster}.membership_healthy"))
+    }
+
+    /// Gives the ext-procs other certificates, and waits until those that run have read them.
+    ///
+    /// # Errors
+    ///
+    /// If there is no TLS in this fleet, or they do not read them.
+    pub fn certify(&self, certificates: Certificates) -> Outcome<()> {
+        let Some(authority) = &self.authority else {
+            return Err(Failure::new("this fleet has no TLS"));
+        };
+        let read =
+            || self.ext_procs().map(|member| member.metrics().get(CERTIFICATES_READ).copied());
+        let before: Vec<_> = read().collect();
+        write_certificates(&self.folder, authority, certificates)?;
+        let taken_up =
+            || { read().zip(&before) }.all(|(now, before)| now.is_none() || now > *before);
+        wait_for("the certificates are not read", taken_up)
+    }
+
+    fn ext_procs(&self) -> impl Iterator<Item = &Member> {
+        let names = ["ext-proc-1", "ext-proc-2"];
+        names.into_iter().filter_map(|name| self.members.get(name))
+    }
+
+    /// Sets the clocks of our services so many seconds ahead of that of the machine, and waits until they say so.
+    ///
+    /// # Errors
+    ///
+    /// If they do not.
+    pub fn set_clock(&self, seconds: i64) -> Outcome<()> {
+        write_clock(&self.folder, seconds)?;
+        let admins: Vec<SocketAddr> = { self.members.values() }
+            .filter_map(|member| match member.ready {
+                Ready::Admin(admin) => Some(admin),
+                Ready::Port(_) => None,
+            })
+            .collect();
+        let is_set = |told: Option<i64>| {
+            told.is_some_and(|told| (told - now_seconds() - seconds).abs() <= CLOCK_ERROR_SECONDS)
+        };
+        wait_for("the clocks are not set", || admins.iter().all(|admin| is_set(time_of(*admin))))
     }
 
     /// Waits until every host of every cluster is in service.
@@ -314,6 +390,78 @@ fn members_of(ports: &Ports, setup: &Setup, folder: &Folder) -> Outcome<Vec<Memb
     Ok(members)
 }
 
+/// A sample that counts how often certificates were read anew.
+const CERTIFICATES_READ: &str = r#"glacis_tls_reloads_total{listener="grpc",result="success"}"#;
+/// How far a clock may be from where it was set.
+const CLOCK_ERROR_SECONDS: i64 = 5;
+
+fn wait_for(otherwise: &str, is_so: impl Fn() -> bool) -> Outcome<()> {
+    let begun = Instant::now();
+    while !is_so() {
+        if begun.elapsed() > PROBES {
+            return Err(Failure::new(format!("{otherwise}, after {PROBES:?}")));
+        }
+        sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+fn authority(folder: &Folder) -> Outcome<Authority> {
+    let authority = Authority::new()?;
+    folder.write(TLS_FILES[2], &authority.certificate)?;
+    write_certificates(folder, &authority, Certificates::Valid)?;
+    Ok(authority)
+}
+
+/// Writes certificate and key so that none is seen in part.
+fn write_certificates(
+    folder: &Folder,
+    authority: &Authority,
+    certificates: Certificates,
+) -> Outcome<()> {
+    let pair = match certificates {
+        Certificates::Valid => authority.issue(NAME),
+        Certificates::Expired => authority.issue_expired(NAME),
+    }?;
+    for (name, text) in TLS_FILES.into_iter().zip([&pair.certificate, &pair.key]) {
+        replace(folder, name, text)?;
+    }
+    Ok(())
+}
+
+fn replace(folder: &Folder, name: &str, text: &str) -> Outcome<()> {
+    let new = folder.write(&format!("{name}.new"), text)?;
+    fs::rename(&new, folder.file(name)).map_err(io("replace", &new))
+}
+
+fn write_clock(folder: &Folder, seconds: i64) -> Outcome<()> {
+    replace(folder, CLOCK, &format!("{seconds:+}\n"))
+}
+
+/// What a process is started with whose wall clock we set; its monotonic clock nobody can set.
+fn clock(folder: &Folder) -> Outcome<Vec<(&'static str, String)>> {
+    write_clock(folder, 0)?;
+    Ok(vec![
+        ("LD_PRELOAD", path_of(&settings::faketime()?)),
+        ("FAKETIME_TIMESTAMP_FILE", path_of(&folder.file(CLOCK))),
+        ("FAKETIME_CACHE_DURATION", "1".to_owned()),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+        ("DONT_FAKE_MONOTONIC", "1".to_owned()),
+    ])
+}
+
+fn now_seconds() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Seconds since 1970, as one of our services sees it, from the field `date` of its answers.
+fn time_of(admin: SocketAddr) -> Option<i64> {
+    let answer = http::fetch(admin, "/readyz").ok()?;
+    let date = Command::new("date").args(["+%s", "-d", answer.header("date")?]).output().ok()?;
+    String::from_utf8_lossy(&date.stdout).trim().parse().ok()
+}
+
 fn member(
     name: &'static str,
     line: Vec<String>,
@@ -323,7 +471,8 @@ fn member(
     folder: &Folder,
 ) -> Member {
     let log = folder.file(&format!("{name}.log"));
-    Member { name, line, log, ready, port, process: None, config }
+    let environment = Vec::new();
+    Member { name, line, log, environment, ready, port, process: None, config }
 }
 
 fn path_of(path: &Path) -> String {
@@ -350,6 +499,14 @@ fn ext_proc(
             ("stdout: true", format!("stdout: false\n  file: {audit}")),
         ],
     )?;
+    let text = match setup.tls {
+        true => {
+            let [certificate, key, _] = TLS_FILES.map(|file| path_of(&folder.file(file)));
+            let tls = format!("\n  tls: {{certificate: {certificate}, key: {key}}}\n");
+            format!("{}reload_seconds: 1\n", text.replacen("  # the other: 9011\n", &tls, 1))
+        }
+        false => text,
+    };
     let config = folder.write(&format!("{name}.yaml"), &format!("{text}{}", setup.ext_proc))?;
     let mut line = vec![path_of(&settings::ext_proc()?), "--config".into(), path_of(&config)];
     if first && setup.address_space_kib > 0 {
@@ -386,7 +543,21 @@ fn redis(port: u16, folder: &Folder) -> Outcome<Member> {
     Ok(member("redis", line, Ready::Port(port), port, None, folder))
 }
 
-fn envoy_config(ports: &Ports, setup: &Setup) -> Outcome<String> {
+/// The cluster of the ext-procs, for Envoy: with TLS.
+fn tls_cluster(folder: &Folder) -> (String, String) {
+    let cluster = "  - name: glacis-ext-proc\n    connect_timeout: 0.25s\n";
+    let authority = path_of(&folder.file(TLS_FILES[2]));
+    let tls = format!(
+        "{cluster}    transport_socket:\n      name: envoy.transport_sockets.tls\n      typed_config:\n        \
+         \"@type\": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext\n        \
+         sni: {NAME}\n        common_tls_context:\n          validation_context:\n            \
+         trusted_ca: {{filename: {authority}}}\n            \
+         match_typed_subject_alt_names: [{{san_type: DNS, matcher: {{exact: {NAME}}}}}]\n"
+    );
+    (cluster.to_owned(), tls)
+}
+
+fn envoy_config(ports: &Ports, setup: &Setup, folder: &Folder) -> Outcome<String> {
     let at = |(port, _, gate): (u16, u16, u16)| if setup.gate { gate } else { port };
     let [first, second] = ports.ext_proc.map(at);
     let wanted = [
@@ -403,6 +574,9 @@ fn envoy_config(ports: &Ports, setup: &Setup) -> Outcome<String> {
         .map(|(old, new)| (format!("port_value: {old}}}"), format!("port_value: {new}}}")))
         .collect();
     edits.push((WASM.to_owned(), path_of(&settings::wasm()?)));
+    if setup.tls {
+        edits.push(tls_cluster(folder));
+    }
     edits.extend(setup.envoy.iter().cloned());
     let edits: Vec<(&str, String)> =
         edits.iter().map(|(old, new)| (old.as_str(), new.clone())).collect();

@@ -26,6 +26,7 @@ pub mod lender;
 pub mod list_server;
 pub mod load;
 pub mod log;
+pub mod machine;
 pub mod ports;
 pub mod process;
 pub mod rate_limit;

@@ -109,6 +109,17 @@ pub fn redis() -> PathBuf {
     PathBuf::from(named.unwrap_or_else(|| "redis-server".into()))
 }
 
+/// libfaketime, which gives a program another clock (`GLACIS_FAKETIME`).
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn faketime() -> Outcome<PathBuf> {
+    // As `cargo xtask chaos` brings it, on one kind of machine; it says where it is on others.
+    let usual = "debian-libfaketime/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+    place("GLACIS_FAKETIME", &root().join(".fetched").join(usual), "cargo xtask chaos")
+}
+
 /// The binary of the command `glacis` (`GLACIS_CLI`).
 ///
 /// # Errors

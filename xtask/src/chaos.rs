@@ -43,6 +43,10 @@ fn become_program(program: &str, arguments: &[String]) -> Outcome<()> {
     let wasm = suite::build_wasm()?;
     let artifacts = cargo::build(&["--workspace", "--bins", "--release"])?;
     let mut command = command(program, &fetched, wasm, &redis, &artifacts)?;
+    // Without it scenarios that set a clock are left out, and say so.
+    if let Ok(library) = fetch::debian::library("libfaketimeMT.so.1", "libfaketime")? {
+        command.env("GLACIS_FAKETIME", library);
+    }
     // One process to signal, as with `up`.
     let error = command.args(arguments).exec();
     Err(Failure::new(format!("cannot start {program}: {error}")))

@@ -6,11 +6,13 @@
     reason = "a command line tool talks on its standard streams"
 )]
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use glacis_tests::chaos::{Player, Scenario, Verdict, read, table};
+use glacis_tests::chaos::{Player, Scenario, Verdict, read, report, result};
 use glacis_tests::failure::{Failure, Outcome, io};
+use glacis_tests::machine::{date, machine};
 use glacis_tests::settings;
 
 /// Times of the quick form may be so many times longer: it is played while other tests use the machine.
@@ -81,6 +83,15 @@ fn chosen(all: Vec<Scenario>, wanted: &Wanted) -> Outcome<Vec<Scenario>> {
     Ok(chosen)
 }
 
+fn write(file: &Path, text: &str) -> Outcome<()> {
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).map_err(io("make", folder))?;
+    }
+    let measured = format!("Measured on {}: {}.", date(), machine());
+    let text = format!("# Chaos\n\n{HEADING}\n{measured}\n\n{text}");
+    std::fs::write(file, text).map_err(io("write", file))
+}
+
 fn run() -> Outcome<bool> {
     let wanted = wanted()?;
     let scenarios = chosen(read(&settings::root().join("tests/chaos"))?, &wanted)?;
@@ -101,16 +112,16 @@ fn run() -> Outcome<bool> {
             ..Verdict::default()
         });
         verdict.faults.iter().for_each(|fault| println!("  {fault}"));
-        let result = if verdict.faults.is_empty() { "ok" } else { "FAILED" };
+        verdict.notes.iter().chain(&verdict.left_out).for_each(|note| println!("  {note}"));
+        let result = result(&verdict);
         println!("  {result} ({:.1} s)", begun.elapsed().as_secs_f64());
         verdicts.push(verdict);
     }
     player.stop();
-    let text = table(&verdicts);
+    let text = report(&verdicts);
     println!("\n{text}");
     if let Some(file) = &wanted.report {
-        let text = format!("# Chaos\n\n{HEADING}\n\n{text}");
-        std::fs::write(file, &text).map_err(io("write", file.as_ref()))?;
+        write(file.as_ref(), &text)?;
     }
     let good = verdicts.iter().all(|verdict| verdict.faults.is_empty());
     match good {

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpStream;
+use std::net::Ipv4Addr;
 use std::process::Command;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::jitter::Jitter;
 use super::scenario::{Column, Metric, Phase, Scenario, Setup, Step, Until};
 use crate::envoy::{self, Envoy};
 use crate::failure::{Failure, Outcome, doing};
 use crate::fleet::{self, Fleet};
-use crate::http::{self, Request};
+use crate::http::{self, Connection, Request};
 use crate::impostor::Impostor;
 use crate::scripted::{Script, Scripted};
 use crate::traffic::{Kind, Load, Record, Route, Row, Traffic, rows};
@@ -23,6 +24,8 @@ use crate::{settings, trap};
 const CLIENTS: u16 = 8;
 /// Faults of one kind that are told in full.
 const TOLD: usize = 5;
+/// Addresses of a flood.
+const FLOODERS: u32 = 128;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// What came of a scenario.
@@ -42,8 +45,12 @@ pub struct Verdict {
     pub uninspected: usize,
     /// Clean ones that were refused.
     pub blocked_wrongly: usize,
+    /// What else was measured.
+    pub notes: Vec<String>,
     /// What was not as it had to be.
     pub faults: Vec<String>,
+    /// Why it was not played at all.
+    pub left_out: Option<String>,
 }
 
 /// Plays scenarios on fleets, of which those with one setup share one.
@@ -68,6 +75,12 @@ impl Player {
     ///
     /// If a fleet cannot be started or something else fails that is not what the scenario is about.
     pub fn play(&mut self, scenario: &Scenario) -> Outcome<Verdict> {
+        if scenario.setup.as_ref().is_some_and(|setup| setup.clock)
+            && let Err(why) = settings::faketime()
+        {
+            let (name, left_out) = (scenario.name.clone(), Some(why.to_string()));
+            return Ok(Verdict { name, left_out, ..Verdict::default() });
+        }
         let fits = self.fleet.as_ref().is_some_and(|(setup, _)| *setup == scenario.setup);
         if !fits {
             // The old one ends before the new one starts: there is memory for one.
@@ -123,6 +136,8 @@ fn setup_of(setup: Option<&Setup>) -> Outcome<fleet::Setup> {
         address_space_kib: setup.address_space_kib,
         hot_restart: setup.hot_restart,
         disk_full: setup.disk_full,
+        tls: setup.tls,
+        clock: setup.clock,
     })
 }
 
@@ -135,6 +150,7 @@ struct Play<'a> {
     slack: f64,
     rows: Vec<Row>,
     traffic: Traffic,
+    jitter: Jitter,
     /// Each with the moment at which it began.
     phases: Vec<(Duration, Phase)>,
     /// When something was done last, from which `until` counts.
@@ -145,8 +161,10 @@ struct Play<'a> {
     /// Bytes of the access log that were there before.
     log_begins: usize,
     impostors: BTreeMap<String, Impostor>,
-    flood: Vec<TcpStream>,
+    flood: Vec<Connection>,
     memory: BTreeMap<String, u64>,
+    /// Ids of the members' processes.
+    processes: BTreeMap<&'static str, u32>,
     epoch: u32,
     verdict: Verdict,
 }
@@ -159,6 +177,9 @@ impl<'a> Play<'a> {
         let stats = fleet.envoy.stats("")?;
         let metrics =
             fleet.members.iter().map(|(name, member)| (*name, member.metrics())).collect();
+        let processes = { fleet.members.iter_mut() }
+            .filter_map(|(name, member)| Some((*name, member.process()?.id())))
+            .collect();
         let load = Load { per_second: scenario.per_second, clients: CLIENTS };
         let traffic = Traffic::start(fleet.proxy, load)?;
         Ok(Self {
@@ -166,6 +187,7 @@ impl<'a> Play<'a> {
             slack,
             rows: rows(),
             traffic,
+            jitter: Jitter::start(),
             phases: vec![(Duration::ZERO, Phase::default())],
             done: Instant::now(),
             stats_at_start: stats.clone(),
@@ -175,6 +197,7 @@ impl<'a> Play<'a> {
             impostors: BTreeMap::new(),
             flood: Vec::new(),
             memory: BTreeMap::new(),
+            processes,
             epoch: 0,
             verdict: Verdict { name: scenario.name.clone(), ..Verdict::default() },
             fleet,
@@ -213,15 +236,9 @@ impl<'a> Play<'a> {
                     self.memory.insert(name.clone(), bytes);
                 }
             }
-            Step::MemoryBelow(most) => {
-                for (name, most) in most {
-                    let mib = self.resident(name)? >> 20;
-                    if mib > *most {
-                        self.fault(format!("{name} holds {mib} MiB, not {most}"));
-                    }
-                }
-            }
+            Step::MemoryBelow(most) => self.memory_below(most)?,
             Step::MemoryGrewBelow(percent) => self.memory_grew_below(*percent)?,
+            Step::NeverEnded(names) => self.never_ended(names)?,
             Step::Repeat { times, steps } => {
                 for _ in 0..*times {
                     self.steps(steps)?;
@@ -244,6 +261,10 @@ impl<'a> Play<'a> {
             Step::Thaw(name) => self.process(name)?.thaw()?,
             Step::Start(name) => {
                 self.impostors.remove(name);
+                let ended = |it: &mut crate::process::Process| it.ended();
+                let ended = self.fleet.member(name)?.process().and_then(ended);
+                let note = |how| format!("{name} had ended by itself: {how}");
+                self.verdict.notes.extend(ended.map(note));
                 self.fleet.member(name)?.start()?;
             }
             Step::Impostor { at, plays } => {
@@ -267,7 +288,11 @@ impl<'a> Play<'a> {
                     sleep(Duration::from_millis(10));
                 }
             }
-            Step::Flood { connections, says } => self.flood(*connections, says)?,
+            Step::Flood { connections, says, per_second } => {
+                self.flood(*connections, says, *per_second)?;
+            }
+            Step::Certificates(certificates) => self.fleet.certify(*certificates)?,
+            Step::Clock(seconds) => self.fleet.set_clock(*seconds)?,
             Step::Bodies { kib, at_once, times } => self.bodies(*kib, *at_once, *times),
             Step::HotRestart {} => self.hot_restart()?,
             Step::Admin(path) => {
@@ -291,13 +316,14 @@ impl<'a> Play<'a> {
 
     fn until(&mut self, until: &Until) -> Outcome<()> {
         let Until { cluster, healthy, within, column } = until;
-        let limit = within.0.mul_f64(self.slack);
         let mut seen = self.fleet.healthy(cluster)?;
-        while seen != *healthy && self.done.elapsed() < limit.max(Duration::from_secs(20)) {
+        let patience = within.0.mul_f64(self.slack).max(Duration::from_secs(20));
+        while seen != *healthy && self.done.elapsed() < patience {
             sleep(PAUSE);
             seen = self.fleet.healthy(cluster)?;
         }
         let took = self.done.elapsed();
+        let limit = self.limit(within.0, self.done);
         if seen != *healthy {
             return Err(Failure::new(format!(
                 "{cluster} has {seen} healthy hosts, not {healthy}, after {took:.1?}"
@@ -317,6 +343,11 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
+    /// What a time may be: what the scenario says, and what the machine has made everybody wait since then.
+    fn limit(&self, wanted: Duration, since: Instant) -> Duration {
+        wanted.mul_f64(self.slack) + self.jitter.since(since)
+    }
+
     fn p99(&mut self, route: Route, below: Duration) {
         let begun = self.phases.last().map_or(Duration::ZERO, |(begun, _)| *begun);
         let records = self.traffic.since(begun);
@@ -324,7 +355,17 @@ impl<'a> Play<'a> {
             { records.iter() }.filter(|record| record.route == route).map(Record::paid).collect();
         paid.sort_unstable();
         let place = (paid.len() * 99).div_ceil(100).saturating_sub(1);
-        let limit = below.mul_f64(self.slack);
+        let age = self.traffic.now().saturating_sub(begun);
+        let since = Instant::now().checked_sub(age).unwrap_or_else(Instant::now);
+        let limit = self.limit(below, since);
+        if let Some(p99) = paid.get(place) {
+            let name = self.phases.last().map_or("", |(_, phase)| phase.name.as_str());
+            let (p99, limit) = (p99.as_secs_f64() * 1e3, limit.as_secs_f64() * 1e3);
+            let count = paid.len();
+            self.verdict.notes.push(format!(
+                "{name}: p99 of {count} requests on {route:?} {p99:.1} ms (at most {limit:.1})"
+            ));
+        }
         match paid.get(place) {
             Some(p99) if *p99 <= limit => {}
             p99 => {
@@ -400,13 +441,36 @@ impl<'a> Play<'a> {
         crate::soak::resident_bytes(id)
     }
 
+    fn memory_below(&mut self, most: &BTreeMap<String, u64>) -> Outcome<()> {
+        for (name, most) in most {
+            let mib = self.resident(name)? >> 20;
+            self.verdict.notes.push(format!("{name} holds {mib} MiB (at most {most})"));
+            if mib > *most {
+                self.fault(format!("{name} holds {mib} MiB, not {most}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn never_ended(&mut self, names: &[String]) -> Outcome<()> {
+        for name in names {
+            let before = self.processes.get(name.as_str()).copied();
+            let process = self.process(name)?;
+            let now = process.ended().is_none().then(|| process.id());
+            if before != now {
+                self.fault(format!("{name} was process {before:?} and is {now:?}"));
+            }
+        }
+        Ok(())
+    }
+
     fn memory_grew_below(&mut self, percent: u32) -> Outcome<()> {
         for (name, before) in self.memory.clone() {
             let now = self.resident(&name)?;
             let most = before + before * u64::from(percent) / 100;
-            if now > most {
-                let mib = |bytes: u64| bytes >> 20;
-                let (before, now) = (mib(before), mib(now));
+            let (is_more, before, now) = (now > most, before >> 20, now >> 20);
+            self.verdict.notes.push(format!("{name} held {before} MiB and holds {now}"));
+            if is_more {
                 self.fault(format!(
                     "{name} has grown from {before} MiB to {now}: over {percent} %"
                 ));
@@ -420,11 +484,18 @@ impl<'a> Play<'a> {
         crate::redis::command(port, command).map(|_| ())
     }
 
-    fn flood(&mut self, connections: u32, says: &str) -> Outcome<()> {
-        for _ in 0..connections {
-            let mut stream = TcpStream::connect(self.fleet.proxy).map_err(doing("flood"))?;
-            std::io::Write::write_all(&mut stream, says.as_bytes()).map_err(doing("flood"))?;
-            self.flood.push(stream);
+    fn flood(&mut self, connections: u32, says: &str, per_second: u32) -> Outcome<()> {
+        let begun = Instant::now();
+        for number in 0..connections {
+            if per_second > 0 {
+                let due = Duration::from_secs_f64(f64::from(number) / f64::from(per_second));
+                sleep(due.saturating_sub(begun.elapsed()));
+            }
+            let [_, _, _, address] = (number % FLOODERS).to_be_bytes();
+            let from = Ipv4Addr::new(127, 4, 0, address.saturating_add(1));
+            let mut connection = Connection::open(Some(from), self.fleet.proxy)?;
+            connection.write(says.as_bytes())?;
+            self.flood.push(connection);
         }
         Ok(())
     }

@@ -4,8 +4,20 @@ use std::time::Duration;
 
 use super::Verdict;
 
+/// All verdicts as a table in Markdown, and what else was measured.
+pub fn report(verdicts: &[Verdict]) -> String {
+    let mut text = table(verdicts);
+    let mut told = |name: &str, line: &str| text.push_str(&format!("- {name}: {line}\n"));
+    verdicts.iter().for_each(|verdict| {
+        let lines = verdict.notes.iter().chain(&verdict.faults).chain(&verdict.left_out);
+        lines.for_each(|line| told(&verdict.name, line));
+    });
+    // Between table and list there has to be a line.
+    text.replacen("|\n- ", "|\n\n- ", 1)
+}
+
 /// All verdicts as a table in Markdown.
-pub fn table(verdicts: &[Verdict]) -> String {
+fn table(verdicts: &[Verdict]) -> String {
     let heading = [
         "scenario",
         "detected in",
@@ -50,8 +62,17 @@ fn cells(verdict: &Verdict) -> [String; 8] {
         verdict.failed.to_string(),
         verdict.uninspected.to_string(),
         verdict.blocked_wrongly.to_string(),
-        if verdict.faults.is_empty() { "ok".to_owned() } else { "FAILED".to_owned() },
+        result(verdict).to_owned(),
     ]
+}
+
+/// How a scenario ended, in a word.
+pub fn result(verdict: &Verdict) -> &'static str {
+    match (&verdict.left_out, verdict.faults.is_empty()) {
+        (Some(_), _) => "SKIPPED",
+        (None, true) => "ok",
+        (None, false) => "FAILED",
+    }
 }
 
 #[cfg(test)]
@@ -77,5 +98,16 @@ mod tests {
         );
         assert!(lines[2].contains("ok") && !lines[2].contains("FAILED"), "{text}");
         assert!(lines[3].contains("0.64 s") && lines[3].contains("FAILED"), "{text}");
+    }
+
+    #[test]
+    fn what_was_measured_stands_below() {
+        let held =
+            Verdict { name: "held".into(), notes: vec!["a MiB".into()], ..Verdict::default() };
+        let left_out = Some("no clock".into());
+        let out = Verdict { name: "out".into(), left_out, ..Verdict::default() };
+        let text = report(&[held, out]);
+        assert!(text.ends_with("|\n\n- held: a MiB\n- out: no clock\n"), "{text}");
+        assert!(text.contains("SKIPPED"), "{text}");
     }
 }

@@ -9,6 +9,7 @@ use serde::Deserialize as Derived;
 use serde::de::{Deserialize, Deserializer, Error as _};
 
 use crate::failure::{Failure, Outcome, io};
+use crate::fleet::Certificates;
 use crate::impostor::Part;
 use crate::traffic::Route;
 
@@ -50,12 +51,16 @@ pub struct Setup {
     pub ext_proc: String,
     /// A gate before the ext-procs.
     pub gate: bool,
-    /// What the first ext-proc may have of the address space.
+    /// KiB that the first ext-proc may have of the address space.
     pub address_space_kib: u64,
     /// An Envoy that can be replaced.
     pub hot_restart: bool,
     /// Audit logs for which there is no room.
     pub disk_full: bool,
+    /// TLS between Envoy and the ext-procs, with certificates that are read anew each second.
+    pub tls: bool,
+    /// Our services have a clock that can be set. Without libfaketime such a scenario is left out.
+    pub clock: bool,
     /// The wasm-filter is replaced by one that traps at every third request.
     pub trapping_filter: bool,
 }
@@ -106,6 +111,11 @@ pub enum Step {
     Status(BTreeMap<String, String>),
     /// A metric of one of our services, summed over all samples whose name begins so.
     Metric(Metric),
+    /// Gives both ext-procs other certificates, and waits until they have read them.
+    Certificates(Certificates),
+    /// Sets the clocks of our services so many seconds ahead of the machine's (behind it, if negative), and
+    /// waits until all say so. Redis keeps its own.
+    Clock(i64),
     /// A command for Redis.
     Redis(String),
     /// Gives a member further keys, in YAML, in place of those it was given before.
@@ -128,6 +138,9 @@ pub enum Step {
         connections: u32,
         /// Bytes that each sends at once: the beginning of a request.
         says: String,
+        /// How many are opened in a second; 0 for as many as can be.
+        #[serde(default)]
+        per_second: u32,
     },
     /// Sends bodies of this size on the closed route, so many at once, so often.
     Bodies {
@@ -148,6 +161,8 @@ pub enum Step {
     MemoryBelow(BTreeMap<String, u64>),
     /// They may have grown by so many percent since.
     MemoryGrewBelow(u32),
+    /// Members that must be the processes that they were when the scenario began.
+    NeverEnded(Vec<String>),
     /// Does these steps so often.
     Repeat {
         /// How often.

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::plot::plot;
 use super::{Judgement, Plan, Seen, Trend, trend};
 use crate::failure::{Outcome, io};
+use crate::machine::{date, machine};
 
 /// Writes the report and its plots into a folder; returns whether all is well, and the report.
 ///
@@ -47,13 +48,15 @@ fn told(plan: &Plan, seen: &Seen, judged: &[(&str, &str, Option<Trend>)], good: 
     let mut text = format!(
         "# Soak\n\nMixed traffic with attacks through Envoy, two ext-procs, ext-authz and Redis \
          (`envoy-configs/resilience/`), at {} requests a second whatever the answers, for {:.0} s after {:.0} s \
-         of warming up.\n\n| | |\n|---|---|\n| result | {} |\n| requests | {} ({:.0} a second) |\n\
+         of warming up.\nMeasured on {}: {}.\n\n| | |\n|---|---|\n| result | {} |\n| requests | {} ({:.0} a second) |\n\
          | answered as they had to be | {} ({share:.4} %) |\n| wrong verdicts, failures, missing answers | {} |\n\
          | passed uninspected | {} |\n\
          | latency from when a request was due: 50, 95, 99, 99.9 %, worst | {:.1}, {:.1}, {:.1}, {:.1}, {:.1} ms |\n",
         plan.per_second,
         seen.seconds,
         plan.warm_up.as_secs_f64(),
+        date(),
+        machine(),
         if good { "pass" } else { "FAILED" },
         seen.requests,
         seen.requests as f64 / seen.seconds.max(1e-9),

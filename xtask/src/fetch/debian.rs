@@ -15,23 +15,49 @@ pub(crate) fn program(name: &str, package: &str) -> Outcome<Result<PathBuf, Stri
         println!("{name}: {} is used", found.display());
         return Ok(Ok(found));
     }
+    file(name, package, |place| Some(place.join("usr/bin").join(name)))
+}
+
+/// The library of the package, wherever it stands in it; or why there is none.
+pub(crate) fn library(name: &str, package: &str) -> Outcome<Result<PathBuf, String>> {
+    file(name, package, |place| below(&place.join("usr/lib"), name, FOLDERS_DEEP))
+}
+
+/// `usr/lib/x86_64-linux-gnu/faketime` is so deep.
+const FOLDERS_DEEP: u32 = 3;
+
+/// The first file of this name in a folder or those below it.
+fn below(folder: &Path, name: &str, deep: u32) -> Option<PathBuf> {
+    let here = folder.join(name);
+    if here.is_file() {
+        return Some(here);
+    }
+    let deeper = deep.checked_sub(1)?;
+    let mut entries: Vec<_> = fs::read_dir(folder).ok()?.flatten().collect();
+    entries.sort_by_key(fs::DirEntry::path);
+    entries.iter().find_map(|entry| below(&entry.path(), name, deeper))
+}
+
+/// A file of a package that is brought where it is not there yet; `find` looks for it where the package is.
+fn file(
+    name: &str,
+    package: &str,
+    find: impl Fn(&Path) -> Option<PathBuf>,
+) -> Outcome<Result<PathBuf, String>> {
     let place = super::path().join(format!("debian-{package}"));
-    let program = place.join("usr/bin").join(name);
-    if program.is_file() {
+    let found = || find(&place).filter(|file| file.is_file());
+    if let Some(file) = found() {
         println!("{name}: already there");
-        return Ok(Ok(program));
+        return Ok(Ok(file));
     }
     if find_on_path("apt-get").is_none() || find_on_path("dpkg-deb").is_none() {
-        return Ok(Err(format!(
-            "no {name} on the path, and no apt-get that would bring {package}"
-        )));
+        return Ok(Err(format!("no {name} here, and no apt-get that would bring {package}")));
     }
     println!("fetching {name} (Debian package {package})");
-    match bring(package, &place) {
-        Ok(()) if program.is_file() => Ok(Ok(program)),
-        Ok(()) => Ok(Err(format!("Debian's package {package} has no {name}"))),
-        Err(failure) => Ok(Err(failure.to_string())),
+    if let Err(failure) = bring(package, &place) {
+        return Ok(Err(failure.to_string()));
     }
+    Ok(found().ok_or_else(|| format!("Debian's package {package} has no {name}")))
 }
 
 fn bring(package: &str, place: &Path) -> Outcome<()> {
