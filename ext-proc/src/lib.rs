@@ -15,6 +15,7 @@ mod admission;
 mod alarm;
 mod audit;
 mod bans;
+pub mod bundle;
 mod canary;
 mod collections;
 pub mod config;

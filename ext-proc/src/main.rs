@@ -4,24 +4,26 @@ use core::time::Duration;
 use std::{io::Write as _, path::Path, process::ExitCode, sync::Arc};
 
 use glacis_ext_proc::{
-    AuditLog, Metrics, Processor, Tracer, reload::Reading, ruleset::Loaded, wasm_module,
+    AuditLog, Metrics, Processor, Tracer, bundle::bundle, config::Config, reload::Reading,
+    ruleset::Loaded, wasm_module,
 };
 use glacis_service::{
     Readiness, Server,
     admin::AdminPort,
-    command::{Failure, Program},
+    command::{Failure, Program, ended},
     ended_by_signal, exit_at_second_signal, reload,
     telemetry::{self, LogLevel},
 };
 use tokio::runtime;
 
 const USAGE: &str = "\
-usage: glacis-ext-proc --config FILE [--check]
+usage: glacis-ext-proc --config FILE [--check | --bundle PROFILE]
        glacis-ext-proc --version
 
-  --config FILE  the configuration, see glacis-ext-proc.yaml
-  --check        read configuration and rules, say what is wrong with them, and end
-  --version      say the version, and end
+  --config FILE     the configuration, see glacis-ext-proc.yaml
+  --check           read configuration and rules, say what is wrong with them, and end
+  --bundle PROFILE  print this profile's rules as one line for the wasm-filter's first verdict, and end
+  --version         say the version, and end
 ";
 
 /// How long each sink of audit records and spans may take at the end for what it still has.
@@ -33,7 +35,22 @@ const PROGRAM: Program =
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    PROGRAM.execute(&arguments, run, check)
+    match *arguments.as_slice() {
+        ["--config", file, "--bundle", profile] => ended(print_bundle(Path::new(file), profile)),
+        _ => PROGRAM.execute(&arguments, run, check),
+    }
+}
+
+fn print_bundle(file: &Path, profile: &str) -> Result<(), Failure> {
+    let packed = bundle(&Config::load(file)?, profile)?;
+    for remark in &packed.remarks {
+        writeln!(std::io::stderr(), "{remark}")?;
+    }
+    let (rules, bytes) = (packed.rules, packed.line.len());
+    writeln!(std::io::stderr(), "profile {profile}: {rules} rules, {bytes} bytes")?;
+    let mut out = std::io::stdout();
+    writeln!(out, "{}", packed.line)?;
+    Ok(out.flush()?)
 }
 
 fn check(file: &Path) -> Result<(), Failure> {

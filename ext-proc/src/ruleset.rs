@@ -112,15 +112,16 @@ impl fmt::Display for LoadedExclusion {
 /// A profile whose rules were refused.
 #[derive(Debug)]
 pub struct RulesetError {
-    profile: String,
-    kind: RulesetErrorKind,
+    pub(crate) profile: String,
+    pub(crate) kind: RulesetErrorKind,
 }
 
 #[derive(Debug)]
-enum RulesetErrorKind {
+pub(crate) enum RulesetErrorKind {
     Crs(SourceError),
     Exclusions(ExclusionError),
     Rules(BuildErrors),
+    Bundle(String),
     NoProfile,
 }
 
@@ -131,6 +132,7 @@ impl fmt::Display for RulesetError {
             RulesetErrorKind::Crs(error) => write!(f, "crs: {error}"),
             RulesetErrorKind::Exclusions(error) => error.fmt(f),
             RulesetErrorKind::Rules(errors) => errors.fmt(f),
+            RulesetErrorKind::Bundle(problem) => f.write_str(problem),
             RulesetErrorKind::NoProfile => f.write_str("there is no profile of this name"),
         }
     }
@@ -139,7 +141,7 @@ impl fmt::Display for RulesetError {
 impl core::error::Error for RulesetError {}
 
 impl RulesetError {
-    fn no_profile(name: &str) -> Self {
+    pub(crate) fn no_profile(name: &str) -> Self {
         Self { profile: name.to_owned(), kind: RulesetErrorKind::NoProfile }
     }
 }
@@ -382,7 +384,7 @@ fn settings(config: &Config, host: &Host) -> Settings {
 }
 
 /// What the program is built from.
-fn recipe(
+pub(crate) fn recipe(
     config: &Config,
     exclusions: &ExclusionRules,
     source: &RecordingSource,

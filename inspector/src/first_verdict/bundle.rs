@@ -1,5 +1,7 @@
 //! Rules with all the files that they name, in one piece of bytes: for a host that has no files.
 
+mod limits;
+
 use core::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -21,6 +23,8 @@ pub struct RuleBundle {
     inputs: Vec<Input>,
     files: BTreeMap<Asked, SourceFile>,
     lists: BTreeMap<Asked, Vec<String>>,
+    limits: Limits,
+    trusted_hops: Option<usize>,
 }
 
 /// A path or a pattern, and the file in which it is written.
@@ -78,9 +82,33 @@ impl RuleBundle {
     /// # Errors
     /// What is wrong with the rules.
     pub fn gather(inputs: &[Input], source: &dyn Source) -> Result<(Self, Program), BuildErrors> {
+        Self::gather_with(inputs, source, Limits::default())
+    }
+
+    /// The same with other limits, which then belong to the bundle.
+    ///
+    /// # Errors
+    /// What is wrong with the rules.
+    pub fn gather_with(
+        inputs: &[Input],
+        source: &dyn Source,
+        limits: Limits,
+    ) -> Result<(Self, Program), BuildErrors> {
         let recorder = Recorder { source, kept: RefCell::default() };
-        let program = Program::build(inputs, &recorder, Limits::default())?;
-        Ok((Self { inputs: inputs.to_vec(), ..recorder.kept.into_inner() }, program))
+        let program = Program::build(inputs, &recorder, limits.clone())?;
+        Ok((Self { inputs: inputs.to_vec(), limits, ..recorder.kept.into_inner() }, program))
+    }
+
+    /// Says how many entries of `x-forwarded-for` are of trusted proxies, as in [`Settings`](crate::Settings).
+    #[must_use]
+    pub fn with_trusted_hops(self, trusted_hops: usize) -> Self {
+        Self { trusted_hops: Some(trusted_hops), ..self }
+    }
+
+    /// What it says of that, if it does.
+    #[must_use]
+    pub const fn trusted_hops(&self) -> Option<usize> {
+        self.trusted_hops
     }
 
     /// The program.
@@ -88,7 +116,7 @@ impl RuleBundle {
     /// # Errors
     /// What is wrong with the rules.
     pub fn build(&self) -> Result<Program, BuildErrors> {
-        Program::build(&self.inputs, self, Limits::default())
+        Program::build(&self.inputs, self, self.limits.clone())
     }
 
     /// The bytes.
@@ -99,7 +127,10 @@ impl RuleBundle {
         const NEVER: BundleError = BundleError("the rules cannot be packed");
         let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
         let mut bytes = 0usize;
-        for record in self.records() {
+        let (limits, hops) = (self.limit_texts(), self.trusted_hops.map(|hops| hops.to_string()));
+        let limits = limits.iter().map(|(name, value)| vec![&b"limit"[..], name, value.as_bytes()]);
+        let hops = hops.iter().map(|hops| vec![&b"hops"[..], hops.as_bytes()]);
+        for record in self.records().chain(limits).chain(hops) {
             let mut head = vec![u8::try_from(record.len()).map_err(|_| NEVER)?];
             for part in record {
                 let length = u32::try_from(part.len()).map_err(|_| NEVER)?;
@@ -114,6 +145,28 @@ impl RuleBundle {
         }
         let packed = encoder.finish().map_err(|_| NEVER)?;
         Ok([MAGIC, &packed].concat())
+    }
+
+    /// The bytes, if they are what `program` was built from when they are read again: comments are gone then, and
+    /// nothing may be missing.
+    ///
+    /// # Errors
+    /// When they are not, and as [`Self::pack`].
+    pub fn pack_like(&self, program: &Program) -> Result<Vec<u8>, BundleError> {
+        let packed = self.pack()?;
+        let again = Self::unpack(&packed)?.build();
+        match again.is_ok_and(|again| again.rule_count() == program.rule_count()) {
+            true => Ok(packed),
+            false => Err(BundleError("the rules mean something else without their comments")),
+        }
+    }
+
+    /// The limits that are not the engine's own, so that older modules read bundles without any.
+    fn limit_texts(&self) -> Vec<(&'static [u8], String)> {
+        let usual = limits::values(&Limits::default());
+        let own = limits::values(&self.limits).into_iter().zip(usual);
+        let own = own.filter(|(own, usual)| own != usual);
+        own.map(|((name, value), _)| (name.as_bytes(), value.to_string())).collect()
     }
 
     /// Each input, file and list: its kind, then what belongs to it.
@@ -178,6 +231,10 @@ impl RuleBundle {
             [b"list", pattern, from, name] => {
                 self.lists.get_mut(&(own(pattern)?, own(from)?))?.push(own(name)?);
             }
+            [b"limit", name, value] => {
+                *limits::place(&mut self.limits, &own(name)?)? = own(value)?.parse().ok()?;
+            }
+            [b"hops", hops] => self.trusted_hops = Some(own(hops)?.parse().ok()?),
             _ => return None,
         }
         Some(())
@@ -257,7 +314,25 @@ mod tests {
                 (asked("e/*", "/a.conf"), Vec::new()),
             ]
             .into(),
+            limits: Limits { headers_max: 7, rule_steps_max: 1, ..Limits::default() },
+            trusted_hops: Some(2),
         }
+    }
+
+    /// The names are those of the fields, and each leads to its own.
+    #[test]
+    fn all_limits() {
+        let mut limits = Limits::default();
+        let shown = format!("{limits:?}");
+        let values = limits::values(&limits);
+        assert_eq!(values.len(), shown.split(": ").count() - 1);
+        for (i, (name, value)) in values.into_iter().enumerate() {
+            assert!(shown.contains(&format!("{name}: {value}")), "{name}");
+            *limits::place(&mut limits, name).unwrap() = i;
+        }
+        let values = limits::values(&limits).into_iter();
+        assert!(values.enumerate().all(|(i, (_, value))| i == value));
+        assert_eq!(limits::place(&mut limits, "other"), None);
     }
 
     #[test]
