@@ -12,6 +12,7 @@ mod envoy;
 pub(crate) mod helm;
 mod prerequisite;
 pub(crate) mod redis;
+pub(crate) mod valkey;
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write as _;

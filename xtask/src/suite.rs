@@ -110,6 +110,8 @@ fn test_steps(steps: &mut Steps) -> Outcome<()> {
         test.env("GLACIS_REDIS", &redis);
         cargo::run(test.envs(settings(&fetched, Some(wasm), &artifacts)))
     })?;
+    let remark = steps.run("valkey", on_valkey)?;
+    steps.remark(remark);
     for program in ["chaos", "soak"] {
         steps.run(program, || chaos::quick(program, &fetched, &wasm, &redis, &artifacts))?;
     }
@@ -121,6 +123,19 @@ fn test_steps(steps: &mut Steps) -> Outcome<()> {
     let remark = steps.run("bench", || bench::compare(&fetched))?;
     steps.remark(remark);
     Ok(())
+}
+
+/// The tests of the store once more, on Valkey; a remark where there is none. The whole workspace is named so that
+/// nothing is compiled anew.
+fn on_valkey() -> Outcome<Option<String>> {
+    let program = match fetch::valkey::program()? {
+        Ok(program) => program,
+        Err(why) => return Ok(Some(format!("SKIPPED: limits were not tried on Valkey ({why})"))),
+    };
+    println!("Valkey: {} is used", program.display());
+    let mut test = cargo(["test", "--workspace", "--test", "store"]);
+    cargo::run(test.env("GLACIS_REDIS", program))?;
+    Ok(None)
 }
 
 /// As the end-to-end tests look for it.

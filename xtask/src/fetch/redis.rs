@@ -32,7 +32,7 @@ pub(crate) fn ensure() -> Outcome<PathBuf> {
         install()?;
     }
     match find_on_path(TOOLS) {
-        Some(tools) => named_server(&tools),
+        Some(tools) => named_server(&tools, "redis-server"),
         None => Err(missing("apt has installed redis-tools, but not the program")),
     }
 }
@@ -59,9 +59,9 @@ fn missing(why: &str) -> Failure {
 }
 
 /// A link to the program by the name that makes it a server.
-fn named_server(tools: &Path) -> Outcome<PathBuf> {
+pub(super) fn named_server(tools: &Path, name: &str) -> Outcome<PathBuf> {
     let _folder = Folder::open()?;
-    let link = super::path().join("redis-server");
+    let link = super::path().join(name);
     let target = fs::canonicalize(tools).map_err(failure::io("read", tools))?;
     if fs::read_link(&link).is_ok_and(|there| there == target) {
         return Ok(link);
