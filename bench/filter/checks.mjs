@@ -124,7 +124,8 @@ async function host(configuration, module = plain, counting = false) {
     next += 1;
     exports.proxy_on_context_create(next, 1);
     const action = exports.proxy_on_request_headers(next, FIELDS.size, 1);
-    exports.proxy_on_done(next);
+    exports.proxy_on_response_headers(next, 2, 1);
+    exports.proxy_on_done?.(next);
     exports.proxy_on_delete(next);
     if (action !== 0) throw new Error("it was refused");
   };

@@ -66,6 +66,8 @@ pub(crate) enum Reason {
     Network,
     /// The country of the client is denied.
     Country,
+    /// The autonomous system of the client is denied.
+    Asn,
     /// A policy denies whoever asks.
     Policy,
     /// No policy is for the request.
@@ -89,11 +91,12 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::AmbiguousPath,
         Self::Banned,
         Self::Network,
         Self::Country,
+        Self::Asn,
         Self::Policy,
         Self::NoPolicy,
         Self::WrongNetwork,
@@ -112,6 +115,7 @@ impl Reason {
             Self::Banned => "banned",
             Self::Network => "network",
             Self::Country => "country",
+            Self::Asn => "asn",
             Self::Policy => "policy",
             Self::NoPolicy => "no_policy",
             Self::WrongNetwork => "wrong_network",

@@ -18,8 +18,10 @@ use serde::Deserialize;
 
 use crate::leases::LeasesConfig;
 use crate::quota::QuotaConfig;
-use crate::ratelimit::RatelimitConfig;
-pub use identity::{ApiKeys, ClientConfig, Countries, Day, Jwt, KeyConfig, KeyPlace, Networks};
+use crate::ratelimit::{FormerName, RatelimitConfig};
+pub use identity::{
+    ApiKeys, ClientConfig, Countries, Day, Jwt, KeyConfig, KeyPlace, Networks, Systems,
+};
 pub use policy::{Action, AmbiguousPaths, Matches, PolicyConfig, Require, Scopes, Token};
 pub use rate_limit::{
     Absent, Algorithm, KeyPart, ListsConfig, Rate, RateLimitConfig, ScenarioConfig, StoreConfig,
@@ -38,6 +40,7 @@ pub struct Config {
     pub trusted_hops: usize,
     pub networks: Networks,
     pub countries: Countries,
+    pub asn: Systems,
     pub api_keys: ApiKeys,
     pub jwt: Jwt,
     pub ambiguous_paths: AmbiguousPaths,
@@ -53,7 +56,8 @@ pub struct Config {
     pub max_checks: usize,
     pub max_message_bytes: usize,
     pub overload: Overload,
-    pub ratelimit: Option<RatelimitConfig>,
+    pub rate_limit_service: Option<RatelimitConfig>,
+    pub ratelimit: FormerName,
     pub leases: LeasesConfig,
     pub quota: QuotaConfig,
     pub drain_notice_seconds: u64,
@@ -69,6 +73,7 @@ impl Default for Config {
             trusted_hops: 0,
             networks: Networks::default(),
             countries: Countries::default(),
+            asn: Systems::default(),
             api_keys: ApiKeys::default(),
             jwt: Jwt::default(),
             ambiguous_paths: AmbiguousPaths::Deny,
@@ -84,7 +89,8 @@ impl Default for Config {
             max_checks: 4_096,
             max_message_bytes: 16_777_216,
             overload: Overload::default(),
-            ratelimit: None,
+            rate_limit_service: None,
+            ratelimit: FormerName,
             leases: LeasesConfig::default(),
             quota: QuotaConfig::default(),
             drain_notice_seconds: 2,
@@ -137,7 +143,7 @@ impl Config {
             "max_message_bytes",
             "headers alone can be that large: write 1048576 or more",
         )?;
-        self.ratelimit.as_ref().map_or(Ok(()), RatelimitConfig::check)?;
+        self.rate_limit_service.as_ref().map_or(Ok(()), RatelimitConfig::check)?;
         for (key, tls) in [("listen.tls", &self.listen.tls), ("admin.tls", &self.admin.tls)] {
             tls.as_ref().map_or(Ok(()), Tls::check).map_err(|message| (key, message))?;
         }
@@ -154,13 +160,14 @@ impl Config {
         self.admin.resolve(folder);
         self.networks.resolve(folder);
         self.countries.resolve(folder);
+        self.asn.resolve(folder);
         self.api_keys.resolve(folder);
-        self.lists.files.values_mut().for_each(|file| *file = folder.join(&*file));
+        self.lists.resolve(folder);
         if let Some(redis) = &mut self.store.redis {
             redis.resolve(folder);
         }
         self.profiles.values_mut().for_each(|profile| profile.resolve(folder));
-        if let Some(ratelimit) = &mut self.ratelimit {
+        if let Some(ratelimit) = &mut self.rate_limit_service {
             ratelimit.resolve(folder);
         }
     }
@@ -183,7 +190,7 @@ impl Config {
             max_checks,
             max_message_bytes,
             overload,
-            ratelimit,
+            rate_limit_service,
             leases,
             quota,
             drain_notice_seconds,
@@ -224,6 +231,8 @@ mod tests {
         for (text, words) in [
             ("max_check: 1\n", &["line 1", "max_check"][..]),
             ("log_level: all\n", &["all", "debug"]),
+            ("ratelimit: {config: a}\n", &["line 1", "rate_limit_service", "rate_limits"]),
+            ("ratelimit: null\n", &["line 1", "rate_limit_service"]),
         ] {
             let error = parse::<Config>(text).unwrap_err().to_string();
             for word in words {
@@ -235,7 +244,7 @@ mod tests {
             ("admin: {address: 0.0.0.0:9102}\n", "admin.address"),
             ("max_checks: 0\n", "max_checks"),
             ("max_message_bytes: 1\n", "max_message_bytes"),
-            ("ratelimit: {config: a, max_calls: 0}\n", "ratelimit.max_calls"),
+            ("rate_limit_service: {config: a, max_calls: 0}\n", "rate_limit_service.max_calls"),
             ("listen: {tls: {certificate: a, key: b, client_names: [c]}}\n", "listen.tls"),
         ] {
             let found = parse::<Config>(text).unwrap().check();

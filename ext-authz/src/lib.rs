@@ -18,6 +18,7 @@ mod hash_key;
 pub mod leases;
 mod lists;
 mod metrics;
+mod network_files;
 mod policy;
 mod profile;
 pub mod quota;

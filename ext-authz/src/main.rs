@@ -64,7 +64,9 @@ fn pepper_of<'a>(arguments: &[&'a str]) -> Option<Option<&'a Path>> {
 
 fn check(file: &Path) -> Result<(), Failure> {
     let Reading { config, .. } = Reading::first(file)?;
-    for warning in ratelimit::read(config.ratelimit.as_ref())?.iter().flat_map(Limits::warnings) {
+    for warning in
+        ratelimit::read(config.rate_limit_service.as_ref())?.iter().flat_map(Limits::warnings)
+    {
         writeln!(std::io::stdout(), "warning: {warning}")?;
     }
     writeln!(std::io::stdout(), "{}: good", file.display())?;
@@ -73,7 +75,7 @@ fn check(file: &Path) -> Result<(), Failure> {
 
 fn run(file: &Path) -> Result<(), Failure> {
     let reading = Reading::first(file)?;
-    let limits = ratelimit::read(reading.config.ratelimit.as_ref())?;
+    let limits = ratelimit::read(reading.config.rate_limit_service.as_ref())?;
     let log_level = telemetry::init(reading.config.log_level.into());
     let runtime = runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(file, reading, limits, log_level))

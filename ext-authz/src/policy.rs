@@ -1,20 +1,16 @@
-//! What the configuration says of requests, ready to be asked. The order is: networks, countries, the path, API
+//! What the configuration says of requests, ready to be asked. The order is: networks, countries, autonomous systems, the path, API
 //! key, policies; then the store is asked about limits, and the rules of the engine run.
 
 use core::net::IpAddr;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::sync::Arc;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use glacis_engine::Parts;
 use glacis_inspector::{
     Header, Hints, Profiles, UnknownProfilePolicy, client_of, cookies_without, query,
 };
 use glacis_limit_store::ASKS_MAX;
 use glacis_limits::{
+    asn::AsnTable,
     geo::{Country, CountryTable},
     network_list::{Action as ListAction, NetworkList},
 };
@@ -26,18 +22,13 @@ use crate::{
     ban::Scenario,
     claim::{Wanted, has_scopes},
     config::{Action, AmbiguousPaths, ApiKeys, Config, PolicyConfig, Require},
-    lists::{BANS, Text, Texts},
+    lists::Texts,
+    network_files,
     profile::Profile,
     rate_limit::RateLimit,
     subject::{Filter, Subject, countries, has_tag},
     wire::Asked,
 };
-
-/// Entries of one list of networks.
-const ENTRIES_MAX: usize = 1_000_000;
-
-/// Bytes of a list of networks, or of a table of countries.
-const LIST_BYTES_MAX: u64 = 64 << 20;
 
 /// Bytes of a pepper.
 const PEPPER_BYTES: core::ops::RangeInclusive<usize> = 16..=4_096;
@@ -55,6 +46,8 @@ pub struct Policy {
     lists: Vec<NetworkList>,
     countries: CountryTable,
     denied_countries: Vec<Country>,
+    systems: AsnTable,
+    denied_asns: Vec<u32>,
     keys: Keys,
     remove_keys: bool,
     /// Of clients, in their order.
@@ -79,12 +72,13 @@ struct Rule {
     is_open: bool,
     tags: Vec<String>,
     countries: Vec<Country>,
+    asns: Vec<u32>,
     key_scopes: Option<Vec<String>>,
     token: Option<(Vec<String>, Vec<Wanted>)>,
 }
 
 /// What is wrong in the configuration: a key, and what to write there.
-type Wrong = (String, String);
+pub(crate) type Wrong = (String, String);
 
 /// What policies say of a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -121,10 +115,12 @@ impl Policy {
         };
         Ok(Self {
             trusted_hops: config.trusted_hops,
-            lists: lists(config, source)?,
-            countries: table(config, source)?,
+            lists: network_files::lists(config, source)?,
+            countries: network_files::countries(config, source)?,
             denied_countries: countries(&config.countries.deny)
                 .map_err(in_section("countries.deny"))?,
+            systems: network_files::systems(config, source)?,
+            denied_asns: config.asn.deny.clone(),
             keys,
             remove_keys: config.api_keys.remove,
             client_limits: clients,
@@ -135,7 +131,7 @@ impl Policy {
             limits,
             profiles: profiles(config, source)?,
             scenarios: scenarios(config)?,
-            texts: texts(config, source)?,
+            texts: network_files::served(config, source)?,
         })
     }
 
@@ -171,6 +167,7 @@ impl Policy {
         if let Some(address) = subject.address {
             action = self.look_up(address, now_seconds, &mut subject.tags);
             subject.country = self.countries.country(address);
+            subject.asn = self.systems.number(address);
         }
         subject.key = self.keys.find(headers, query(headers), now_seconds);
         subject.claims = asked.claims(&self.jwt_payload);
@@ -214,6 +211,9 @@ impl Policy {
         }
         if !unlimited && self.denied_countries.contains(&subject.country) {
             return refused(Reason::Country);
+        }
+        if !unlimited && self.denied_asns.contains(&subject.asn) {
+            return refused(Reason::Asn);
         }
         if subject.ambiguous && self.ambiguous_paths == AmbiguousPaths::Deny {
             return refused(Reason::AmbiguousPath);
@@ -314,7 +314,8 @@ impl Rule {
             return Some(Reason::Policy);
         }
         let from_elsewhere = !self.tags.is_empty() && !has_tag(&self.tags, subject)
-            || !self.countries.is_empty() && !self.countries.contains(&subject.country);
+            || !self.countries.is_empty() && !self.countries.contains(&subject.country)
+            || !self.asns.is_empty() && !self.asns.contains(&subject.asn);
         if from_elsewhere {
             return Some(Reason::WrongNetwork);
         }
@@ -344,7 +345,7 @@ fn rules(configs: &[PolicyConfig]) -> Result<Vec<Rule>, Wrong> {
         let wrong = |(key, message): (&'static str, String)| {
             (format!("policies[{index}].match.{key}"), message)
         };
-        let Require { tags, countries: required, api_key, jwt } = config.require.clone();
+        let Require { tags, countries: required, asns, api_key, jwt } = config.require.clone();
         let claims = jwt.map(|token| {
             let wanted = token.claims.into_iter().map(|(name, values)| Wanted { name, values });
             (token.scopes, wanted.collect())
@@ -356,6 +357,7 @@ fn rules(configs: &[PolicyConfig]) -> Result<Vec<Rule>, Wrong> {
             is_open: config.action == Action::Allow && config.require.is_nothing(),
             tags,
             countries: countries(&required).map_err(wrong)?,
+            asns,
             key_scopes: api_key.map(|key| key.scopes),
             token: claims,
         })
@@ -363,76 +365,11 @@ fn rules(configs: &[PolicyConfig]) -> Result<Vec<Rule>, Wrong> {
     configs.iter().enumerate().map(rule).collect()
 }
 
-/// A file, as it is now; a change is noticed from here on.
-fn read(path: &Path, source: &RecordingSource) -> Result<Vec<u8>, String> {
-    source.note(path);
-    let length = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?.len();
-    if length > LIST_BYTES_MAX {
-        return Err(format!(
-            "{}: {length} bytes are too many: at most {LIST_BYTES_MAX}",
-            path.display()
-        ));
-    }
-    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-fn lists(config: &Config, source: &RecordingSource) -> Result<Vec<NetworkList>, Wrong> {
-    let of_files = config.networks.files.iter().map(|path| {
-        let refuse = |message: String| ("networks.files".to_owned(), message);
-        let text = String::from_utf8(read(path, source).map_err(refuse)?);
-        let text = text.map_err(|_| refuse(format!("{}: it is not text", path.display())))?;
-        NetworkList::parse(&text, ENTRIES_MAX)
-            .map_err(|error| refuse(format!("{}: {error}", path.display())))
-    });
-    let mut lists: Vec<NetworkList> = of_files.collect::<Result<_, _>>()?;
-    let own = NetworkList::parse(&config.networks.entries.join("\n"), ENTRIES_MAX);
-    lists.push(own.map_err(|error| ("networks.entries".to_owned(), error.to_string()))?);
-    Ok(lists)
-}
-
-fn table(config: &Config, source: &RecordingSource) -> Result<CountryTable, Wrong> {
-    let refuse = |message: String| ("countries.table".to_owned(), message);
-    let Some(path) = &config.countries.table else {
-        let looked_at = !config.countries.deny.is_empty()
-            || config.policies.iter().any(|policy| {
-                !policy.matches.countries.is_empty() || !policy.require.countries.is_empty()
-            });
-        return match looked_at {
-            true => Err(refuse(
-                "countries are asked for: name a file made by `glacis geo build`".to_owned(),
-            )),
-            false => Ok(CountryTable::default()),
-        };
-    };
-    let text = read(path, source).map_err(refuse)?;
-    let bytes = STANDARD.decode(text.trim_ascii());
-    let bytes = bytes.map_err(|error| refuse(format!("{}: {error}", path.display())))?;
-    CountryTable::from_bytes(&bytes).map_err(|error| refuse(format!("{}: {error}", path.display())))
-}
-
 fn scenarios(config: &Config) -> Result<Vec<Scenario>, Wrong> {
     let scenarios = config.bans.iter().enumerate().map(|(index, scenario)| {
         Scenario::new(scenario).map_err(|(key, message)| (format!("bans[{index}].{key}"), message))
     });
     scenarios.collect()
-}
-
-/// The lists that are served. One that no filter would take is refused.
-fn texts(config: &Config, source: &RecordingSource) -> Result<Texts, Wrong> {
-    let text = |(name, path): (&String, &PathBuf)| {
-        let refuse = |message: String| (format!("lists.files.{name}"), message);
-        if name == BANS {
-            return Err(refuse("this is the name of the list of bans: choose another".to_owned()));
-        }
-        let bytes = read(path, source).map_err(refuse)?;
-        let text = str::from_utf8(&bytes).map_err(|error| error.to_string());
-        let list = text.and_then(|text| {
-            NetworkList::parse(text, ENTRIES_MAX).map_err(|error| error.to_string())
-        });
-        list.map_err(|message| refuse(format!("{}: {message}", path.display())))?;
-        Ok((name.clone(), Text::new(bytes)))
-    };
-    config.lists.files.iter().map(text).collect()
 }
 
 /// The limits of clients, in their order, and their keys.
@@ -486,7 +423,7 @@ fn clients(
 fn pepper(config: &ApiKeys, source: &RecordingSource) -> Result<KeyHash, Wrong> {
     let refuse = |message: String| ("api_keys.pepper_file".to_owned(), message);
     let Some(path) = &config.pepper_file else { return Ok(KeyHash::new(None)) };
-    let pepper = read(path, source).map_err(refuse)?;
+    let pepper = network_files::read(path, source).map_err(refuse)?;
     let pepper = pepper.trim_ascii();
     match PEPPER_BYTES.contains(&pepper.len()) {
         true => Ok(KeyHash::new(Some(pepper))),

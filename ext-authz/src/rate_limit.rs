@@ -42,6 +42,7 @@ enum Part {
     Host,
     Method,
     Country,
+    Asn,
     ApiKey,
     Path(Vec<Template>),
     Header(String),
@@ -162,6 +163,7 @@ impl Part {
             KeyPart::Host => Self::Host,
             KeyPart::Method => Self::Method,
             KeyPart::Country => Self::Country,
+            KeyPart::Asn => Self::Asn,
             KeyPart::ApiKey => Self::ApiKey,
             KeyPart::Path(templates) => {
                 let read = templates.iter().map(|text| {
@@ -181,6 +183,7 @@ impl Part {
             Self::Host => subject.host.clone().into_bytes(),
             Self::Method => subject.method.to_vec(),
             Self::Country => subject.country.as_str().as_bytes().to_vec(),
+            Self::Asn => subject.asn.to_string().into_bytes(),
             Self::ApiKey => subject.client()?.0.name.clone().into_bytes(),
             Self::Path(templates) => {
                 let place = templates.iter().position(|template| template.matches(&subject.path));

@@ -26,7 +26,7 @@ mod rules;
 mod service;
 mod unit;
 
-pub use config::{RatelimitConfig, ResponseHeaders, StoreFailure};
+pub use config::{FormerName, RatelimitConfig, ResponseHeaders, StoreFailure};
 pub use metrics::RatelimitMetrics;
 pub use service::{Limits, RateLimiter, Reloader};
 

@@ -19,6 +19,8 @@ pub(crate) struct Subject<'r> {
     /// What lists say of the address.
     pub(crate) tags: Vec<&'r str>,
     pub(crate) country: Country,
+    /// The number of its autonomous system; 0 if it is unknown.
+    pub(crate) asn: u32,
     pub(crate) method: &'r [u8],
     /// Without port, in lower case.
     pub(crate) host: String,
@@ -41,6 +43,7 @@ impl<'r> Subject<'r> {
             address: None,
             tags: Vec::new(),
             country: Country::UNKNOWN,
+            asn: 0,
             method: find(headers, b":method").unwrap_or_default(),
             host: host_name(host.unwrap_or_default()),
             path: normalized(path),
@@ -77,6 +80,7 @@ pub(crate) struct Filter {
     hosts: Vec<String>,
     tags: Vec<String>,
     countries: Vec<Country>,
+    asns: Vec<u32>,
 }
 
 impl Filter {
@@ -91,6 +95,7 @@ impl Filter {
             hosts: matches.hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
             tags: matches.tags.clone(),
             countries: countries(&matches.countries)?,
+            asns: matches.asns.clone(),
         })
     }
 
@@ -108,6 +113,7 @@ impl Filter {
             )
             && or_any(self.tags.is_empty(), has_tag(&self.tags, subject))
             && or_any(self.countries.is_empty(), self.countries.contains(&subject.country))
+            && or_any(self.asns.is_empty(), self.asns.contains(&subject.asn))
     }
 
     /// Whether it looks at paths.

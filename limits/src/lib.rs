@@ -21,6 +21,8 @@
 
 pub mod asn;
 pub mod cidr;
+#[cfg(feature = "feed")]
+pub mod feed;
 pub mod gcra;
 pub mod geo;
 pub mod keyed_hash;

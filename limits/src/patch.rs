@@ -10,6 +10,7 @@ use crate::network_list::day_since_1970;
 use crate::path::percent_decoded;
 use regex_lite::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
+use std::cell::OnceCell;
 use std::fmt::{self, Write as _};
 
 /// The most conditions of a patch, and values of one.
@@ -102,36 +103,60 @@ pub trait Head {
     fn header(&self, name: &str) -> Option<Vec<u8>>;
 }
 
-/// The head of a request with what patches look at, worked out once for all of them.
-#[derive(Debug)]
-pub struct Prepared {
-    method: Vec<u8>,
-    path: Vec<u8>,
-    query: Vec<u8>,
-    arguments: Vec<(Vec<u8>, Vec<u8>)>,
+/// The head of a request with what patches look at, worked out when the first of them asks, and once for all.
+pub struct Prepared<'h> {
+    head: &'h dyn Head,
+    target: OnceCell<Vec<u8>>,
+    method: OnceCell<Vec<u8>>,
+    path: OnceCell<Vec<u8>>,
+    query: OnceCell<Vec<u8>>,
+    arguments: OnceCell<Vec<(Vec<u8>, Vec<u8>)>>,
 }
 
-impl Prepared {
-    /// Linear in the length of the target.
+impl fmt::Debug for Prepared<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared").field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+impl<'h> Prepared<'h> {
+    /// All of it together is linear in the length of the target.
     #[must_use]
-    pub fn new(head: &dyn Head) -> Self {
-        let target = head.target();
+    pub fn new(head: &'h dyn Head) -> Self {
+        let (target, method, path, query, arguments) = Default::default();
+        Self { head, target, method, path, query, arguments }
+    }
+
+    /// Path and query, as they were sent.
+    fn parts(&self) -> (&[u8], &[u8]) {
+        let target = self.target.get_or_init(|| self.head.target());
         let mut parts = target.splitn(2, |byte| *byte == b'?');
-        let path = parts.next().unwrap_or_default();
-        let query = parts.next().unwrap_or_default();
+        (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
+    }
+
+    fn method(&self) -> &[u8] {
+        self.method.get_or_init(|| lower(self.head.method()))
+    }
+
+    fn path(&self) -> &[u8] {
+        self.path.get_or_init(|| lower(form_decoded(&percent_decoded(self.parts().0))))
+    }
+
+    fn query(&self) -> &[u8] {
+        self.query.get_or_init(|| lower(form_decoded(self.parts().1)))
+    }
+
+    fn arguments(&self) -> &[(Vec<u8>, Vec<u8>)] {
         // An argument is split before it is decoded: `a%3Db` is no name and value.
-        let pairs = query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
-        let arguments = pairs.map(|pair| {
+        let argument = |pair: &[u8]| {
             let end = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
             let (name, value) = pair.split_at_checked(end).unwrap_or((pair, b""));
             (lower(form_decoded(name)), lower(form_decoded(value.get(1..).unwrap_or_default())))
-        });
-        Self {
-            arguments: arguments.collect(),
-            method: lower(head.method()),
-            path: lower(form_decoded(&percent_decoded(path))),
-            query: lower(form_decoded(query)),
-        }
+        };
+        self.arguments.get_or_init(|| {
+            let pairs = self.parts().1.split(|byte| *byte == b'&');
+            pairs.filter(|pair| !pair.is_empty()).map(argument).collect()
+        })
     }
 }
 
@@ -192,7 +217,7 @@ impl Patch {
 
     /// Whether a request is what the patch describes. Linear in the request, for each value.
     #[must_use]
-    pub fn matches(&self, prepared: &Prepared, head: &dyn Head) -> bool {
+    pub fn matches(&self, prepared: &Prepared<'_>, head: &dyn Head) -> bool {
         self.conditions.iter().all(|condition| condition.holds(prepared, head))
     }
 
@@ -270,15 +295,15 @@ impl Condition {
         Ok(Self { target, operator: *operator, values, patterns: Vec::new() })
     }
 
-    fn holds(&self, prepared: &Prepared, head: &dyn Head) -> bool {
+    fn holds(&self, prepared: &Prepared<'_>, head: &dyn Head) -> bool {
         match &self.target {
-            Target::Method => self.fits(&prepared.method),
-            Target::Path => self.fits(&prepared.path),
-            Target::Query => self.fits(&prepared.query),
+            Target::Method => self.fits(prepared.method()),
+            Target::Path => self.fits(prepared.path()),
+            Target::Query => self.fits(prepared.query()),
             Target::Header(name) => head.header(name).is_some_and(|value| self.fits(&lower(value))),
             Target::Argument(name) => {
                 let named = |(given, _): &&(Vec<u8>, Vec<u8>)| given == name.as_bytes();
-                prepared.arguments.iter().filter(named).any(|(_, value)| self.fits(value))
+                prepared.arguments().iter().filter(named).any(|(_, value)| self.fits(value))
             }
         }
     }
@@ -290,9 +315,12 @@ impl Condition {
         }
         self.values.iter().map(String::as_bytes).any(|value| match self.operator {
             Operator::Equals => given == value,
-            Operator::Prefix => given.starts_with(value),
+            // Most differ at once, and a comparison of slices is a call.
+            Operator::Prefix => starts_alike(given, value) && given.starts_with(value),
             Operator::Suffix => given.ends_with(value),
-            Operator::Contains => given.windows(value.len().max(1)).any(|part| part == value),
+            Operator::Contains => given
+                .windows(value.len().max(1))
+                .any(|part| starts_alike(part, value) && part == value),
             // Has been asked above.
             Operator::Regex => false,
         })
@@ -441,6 +469,11 @@ fn form_decoded(bytes: &[u8]) -> Vec<u8> {
     let spaced: Vec<u8> =
         bytes.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
     percent_decoded(&spaced)
+}
+
+/// Whether the first two bytes of a value that is not empty are those of what is compared with it.
+fn starts_alike(given: &[u8], value: &[u8]) -> bool {
+    given.first() == value.first() && (value.len() < 2 || given.get(1) == value.get(1))
 }
 
 fn lower(mut bytes: Vec<u8>) -> Vec<u8> {

@@ -52,7 +52,7 @@ api_keys:
     keys: [{hash: "sha256:afacab3575137afa4e00d9cbcafcb14c9ae25f779d964eb0ea5b2c4eb5dfd163"}]
 policies: [{name: orders, match: {paths: ["/orders/{id}"]}, require: {api_key: {}}}]
 rate_limits: [{name: per-client, requests: 1000000000, per_seconds: 1, key: [api_key]}]
-ratelimit: {config: limits}
+rate_limit_service: {config: limits}
 "#;
 
 /// The same for Envoy's rate limit protocol.

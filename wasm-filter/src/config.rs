@@ -16,6 +16,7 @@ mod lists;
 mod schema;
 
 use crate::bots::Bots;
+use crate::feed::{Kind, Source};
 use crate::guard::Guard;
 use crate::json::{self, Json};
 pub(crate) use asn::{Asn, AsnSource};
@@ -24,6 +25,7 @@ pub(crate) use first_verdict::FirstVerdict;
 #[cfg(feature = "engine")]
 pub(crate) use first_verdict::RuleText;
 pub(crate) use geo::{Geo, GeoSource};
+use glacis_limits::feed::PATCHES_MAX;
 use glacis_limits::patch::Patch;
 pub(crate) use lease::Away;
 pub(crate) use limit::{Absent, Applies, KeyPart, RateLimit};
@@ -32,8 +34,6 @@ use std::fmt;
 
 /// The longest configuration, in bytes.
 pub(crate) const CONFIG_BYTES_MAX: usize = 8 << 20;
-/// Each is looked at for every request.
-const PATCHES_MAX: usize = 500;
 /// More proxies in a row than this are a mistake.
 const TRUSTED_HOPS_MAX: u64 = 16;
 /// How much of a text that is no JSON is shown, in bytes.
@@ -47,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) asn: Option<Asn>,
     pub(crate) bots: Option<Bots>,
     pub(crate) patches: Vec<Patch>,
+    /// All that is fetched.
+    pub(crate) feeds: Vec<Source>,
     pub(crate) trusted_hops: u8,
     pub(crate) failure_mode: FailureMode,
     pub(crate) rate_limits: Vec<RateLimit>,
@@ -94,6 +96,7 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
         "asn",
         "bots",
         "virtual_patches",
+        "virtual_patch_feed",
         "trusted_hops",
         "failure_mode",
         "rate_limits",
@@ -108,6 +111,7 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
     let asn = asn::read(&object, problems);
     let bots = bots::read(&object, problems);
     let patches = read_patches(&object, problems);
+    let patch_feed = lists::read_feed_at(&object, "virtual_patch_feed", Kind::Patches, problems);
     let rate_limits = limit::read_all(&object, problems);
     let first_verdict = first_verdict::read(&object, problems);
     let guard = guard::read(&object, problems);
@@ -125,7 +129,11 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
         problems.add::<()>("rate_limits", format_args!("{rule}"));
     }
     let trusted_hops = u8::try_from(trusted_hops).ok()?;
+    let tables = [geo.as_ref().and_then(Geo::feed), asn.as_ref().and_then(Asn::feed)];
+    let tables = tables.into_iter().flatten().cloned();
+    let feeds = lists.feeds.iter().cloned().chain(tables).chain(patch_feed).collect();
     Some(Config {
+        feeds,
         lists,
         geo,
         asn,
@@ -296,7 +304,7 @@ mod tests {
             (r#"{"trusted_hops": 1, "trusted_hops": 2}"#, "\"trusted_hops\" stands twice"),
             (
                 r#"{"deny": []}"#,
-                "deny: there is no such field; the fields here are address_lists, geo, asn, bots, virtual_patches, trusted_hops",
+                "deny: there is no such field; the fields here are address_lists, geo, asn, bots, virtual_patches, virtual_patch_feed, trusted_hops",
             ),
             (r#"{"trusted_hops": -1}"#, "trusted_hops: it is a number that is negative"),
             (

@@ -9,14 +9,15 @@ use glacis_limits::lease;
 use glacis_limits::patch::{Head, Patch, Prepared};
 use glacis_limits::path;
 use sha2::{Digest as _, Sha256};
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::fmt;
 use std::net::IpAddr;
 
 /// The head of a request, at its host.
 pub(crate) trait Request {
-    /// A header field, or a pseudo-header such as `:path`.
-    fn header(&self, name: &str) -> Option<Vec<u8>>;
+    /// The first header field of this name, or a pseudo-header such as `:path`.
+    fn header(&self, name: &str) -> Option<Cow<'_, [u8]>>;
 
     /// Dynamic metadata: the name of the filter that has set it, then the keys.
     fn metadata(&self, keys: &[String]) -> Option<Vec<u8>>;
@@ -74,13 +75,15 @@ impl<'a> Facts<'a> {
     }
 
     /// The first of these patches that describes the request, and still holds in this second.
-    pub(crate) fn patch(&self, patches: &[Patch], now_seconds: u64) -> Option<usize> {
-        if patches.is_empty() {
-            return None;
-        }
+    pub(crate) fn patch<'p>(
+        &self,
+        patches: impl Iterator<Item = &'p Patch>,
+        now_seconds: u64,
+    ) -> Option<usize> {
+        let mut patches = patches.peekable();
+        patches.peek()?;
         let prepared = Prepared::new(self);
-        let fits = |patch: &Patch| patch.holds(now_seconds) && patch.matches(&prepared, self);
-        patches.iter().position(fits)
+        patches.position(|patch| patch.holds(now_seconds) && patch.matches(&prepared, self))
     }
 
     /// The country that a header field names; unknown if it names none.
@@ -98,7 +101,7 @@ impl<'a> Facts<'a> {
     }
 
     /// A header field.
-    pub(crate) fn field(&self, name: &str) -> Option<Vec<u8>> {
+    pub(crate) fn field(&self, name: &str) -> Option<Cow<'a, [u8]>> {
         self.request.header(name)
     }
 
@@ -115,7 +118,8 @@ impl<'a> Facts<'a> {
 
     /// The host without port and the dot at its end, in lower case.
     pub(crate) fn host(&self) -> &[u8] {
-        self.host.get_or_init(|| plain_host(self.request.header(":authority").unwrap_or_default()))
+        let read = || self.request.header(":authority").unwrap_or_default().into_owned();
+        self.host.get_or_init(|| plain_host(read()))
     }
 
     /// The method, in upper case.
@@ -185,7 +189,7 @@ impl<'a> Facts<'a> {
                 Some(first.map_or(u64::MAX, |first| first as u64).to_le_bytes().to_vec())
             }
             KeyPart::Asn => Some(self.asn.to_le_bytes().to_vec()),
-            KeyPart::Header(name, _) => self.request.header(name),
+            KeyPart::Header(name, _) => self.request.header(name).map(Cow::into_owned),
             KeyPart::Cookie(name, _) => cookie(&self.request.header("cookie")?, name),
             KeyPart::Metadata(keys, _) => self.request.metadata(keys),
         }
@@ -205,15 +209,15 @@ impl<'a> Facts<'a> {
 
 impl Head for Facts<'_> {
     fn method(&self) -> Vec<u8> {
-        self.request.header(":method").unwrap_or_default()
+        self.request.header(":method").unwrap_or_default().into_owned()
     }
 
     fn target(&self) -> Vec<u8> {
-        self.request.header(":path").unwrap_or_default()
+        self.request.header(":path").unwrap_or_default().into_owned()
     }
 
     fn header(&self, name: &str) -> Option<Vec<u8>> {
-        self.request.header(name)
+        self.request.header(name).map(Cow::into_owned)
     }
 }
 
@@ -254,6 +258,7 @@ pub(crate) mod fake {
     //! The request of the tests: a list of fields, and metadata joined by `/`.
 
     use super::Request;
+    use std::borrow::Cow;
 
     #[derive(Clone, Debug, Default)]
     pub(crate) struct Fake {
@@ -261,17 +266,17 @@ pub(crate) mod fake {
     }
 
     impl Request for Fake {
-        fn header(&self, name: &str) -> Option<Vec<u8>> {
+        fn header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
             let field = self.fields.iter().find(|(field, _)| *field == name);
-            field.map(|(_, value)| value.as_bytes().to_vec())
+            field.map(|(_, value)| value.as_bytes().into())
         }
 
         fn metadata(&self, keys: &[String]) -> Option<Vec<u8>> {
-            self.header(&keys.join("/"))
+            self.header(&keys.join("/")).map(Cow::into_owned)
         }
 
         fn filter_state(&self, name: &str) -> Option<Vec<u8>> {
-            self.header(name)
+            self.header(name).map(Cow::into_owned)
         }
     }
 }

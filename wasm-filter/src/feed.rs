@@ -1,21 +1,24 @@
-//! Lists that are fetched again and again, over HTTP calls of the proxy, without a new configuration.
+//! Lists, tables and patches that are fetched again and again, over HTTP calls of the proxy, without a new
+//! configuration.
 //!
-//! A list is taken whole, and only if its digest is right and every line of it can be read;
+//! Each is taken whole, and only if its digest is right and all of it can be read;
 //! otherwise the one before stays. The last good text is also kept in shared data, so that a new
 //! configuration, or a VM that had to be started again, does not begin without it.
 
 use crate::shared::SharedData;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use glacis_limits::asn::AsnTable;
+pub(crate) use glacis_limits::feed::BYTES_MAX as BODY_BYTES_MAX;
+use glacis_limits::feed::Content;
+pub(crate) use glacis_limits::feed::Kind;
+use glacis_limits::geo::CountryTable;
 use glacis_limits::network_list::NetworkList;
+use glacis_limits::patch::Patch;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::time::Duration;
 
-/// The longest text of a list, in bytes.
-pub(crate) const BODY_BYTES_MAX: usize = 8 << 20;
-/// The most entries of a list.
-pub(crate) const ENTRIES_MAX: usize = 200_000;
 /// The longest entity tag that is repeated, in bytes; a longer one is as good as none.
 const ETAG_BYTES_MAX: usize = 256;
 /// After a failure a list is asked for again after so long, or sooner if it is refreshed sooner.
@@ -23,9 +26,10 @@ const RETRY_SECONDS: u64 = 10;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Where a list comes from, and how often.
+/// Where a list, or something else, comes from, and how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
+    pub(crate) kind: Kind,
     pub(crate) name: String,
     /// A cluster of Envoy's.
     pub(crate) cluster: String,
@@ -33,15 +37,15 @@ pub(crate) struct Source {
     pub(crate) path: String,
     pub(crate) refresh_seconds: u64,
     pub(crate) timeout: Duration,
-    /// Whether requests cannot be decided while there is no list.
+    /// Whether requests cannot be decided while there is nothing yet.
     pub(crate) required: bool,
 }
 
-/// A list and the state of fetching it.
+/// What was fetched, and the state of fetching it.
 #[derive(Debug)]
 pub(crate) struct Feed {
     pub(crate) source: Source,
-    list: Option<NetworkList>,
+    content: Option<Content>,
     etag: String,
     due_ns: u64,
     /// The call that is under way, by its number, and when it is given up.
@@ -68,28 +72,60 @@ impl fmt::Debug for Response {
 /// What a response changed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// The list is the one that we have.
+    /// It is what we have.
     None,
-    /// There is a new one, with so many entries.
-    Replaced(usize),
+    /// There is something new.
+    Replaced,
 }
 
 impl Feed {
     /// A feed with what another worker, or this one before it was started again, has left.
     pub(crate) fn restored(source: Source, shared: &impl SharedData) -> Self {
-        let kept = shared.read(&key(&source.name)).map(|stored| stored.value).unwrap_or_default();
-        let (list, etag) = match unpacked(&kept).and_then(|(etag, text)| {
-            Some((NetworkList::parse(text, ENTRIES_MAX).ok()?, etag.to_owned()))
+        let kept = shared.read(&key(&source)).map(|stored| stored.value).unwrap_or_default();
+        let (content, etag) = match unpacked(&kept).and_then(|(etag, text)| {
+            Some((Content::parse(source.kind, text).ok()?, etag.to_owned()))
         }) {
-            Some((list, etag)) => (Some(list), etag),
+            Some((content, etag)) => (Some(content), etag),
             None => (None, String::new()),
         };
-        Self { source, list, etag, due_ns: 0, waiting: None }
+        Self { source, content, etag, due_ns: 0, waiting: None }
     }
 
-    /// The list, if there has been a good one.
+    /// Whether there has been nothing good yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.content.is_none()
+    }
+
+    /// The list, if it is one, and there has been a good one.
     pub(crate) fn list(&self) -> Option<&NetworkList> {
-        self.list.as_ref()
+        match &self.content {
+            Some(Content::List(list)) => Some(list),
+            _ => None,
+        }
+    }
+
+    /// The table of countries; as [`Self::list`].
+    pub(crate) fn countries(&self) -> Option<&CountryTable> {
+        match &self.content {
+            Some(Content::Countries(table)) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// The table of autonomous systems; as [`Self::list`].
+    pub(crate) fn systems(&self) -> Option<&AsnTable> {
+        match &self.content {
+            Some(Content::Systems(table)) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// The virtual patches; none, if it is something else.
+    pub(crate) fn patches(&self) -> &[Patch] {
+        match &self.content {
+            Some(Content::Patches(patches)) => patches,
+            _ => &[],
+        }
     }
 
     /// Whether it is time to ask for it.
@@ -109,7 +145,7 @@ impl Feed {
             (":authority", self.source.authority.as_str()),
             ("accept", "text/plain"),
         ];
-        if !self.etag.is_empty() && self.list.is_some() {
+        if !self.etag.is_empty() && !self.is_empty() {
             fields.push(("if-none-match", &self.etag));
         }
         fields
@@ -146,14 +182,15 @@ impl Feed {
             }
             Err(reason) => {
                 self.retry(now_ns);
-                Err(format!("the list {:?} stays as it was: {reason}", self.source.name))
+                let (kind, name) = (self.source.kind.name(), &self.source.name);
+                Err(format!("the {kind} {name:?} stays as it was: {reason}"))
             }
         }
     }
 
     fn change(&mut self, response: &Response, shared: &impl SharedData) -> Result<Change, String> {
         match response.status.as_slice() {
-            b"304" if self.list.is_some() => return Ok(Change::None),
+            b"304" if !self.is_empty() => return Ok(Change::None),
             b"200" => {}
             b"" => return Err("there was no answer".to_owned()),
             other => {
@@ -165,13 +202,12 @@ impl Feed {
             return Err("the field repr-digest has no right sha-256 of its body".to_owned());
         }
         let text = str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
-        let list = NetworkList::parse(text, ENTRIES_MAX).map_err(|error| error.to_string())?;
-        let entries = list.entries();
+        let content = Content::parse(self.source.kind, text)?;
         self.etag = plain_etag(&response.etag);
-        self.list = Some(list);
+        self.content = Some(content);
         // Without it the list is of use, too; only a new VM begins without.
-        let _ = shared.put(&key(&self.source.name), &packed(&self.etag, text));
-        Ok(Change::Replaced(entries))
+        let _ = shared.put(&key(&self.source), &packed(&self.etag, text));
+        Ok(Change::Replaced)
     }
 
     fn retry(&mut self, now_ns: u64) {
@@ -180,8 +216,14 @@ impl Feed {
     }
 }
 
-fn key(name: &str) -> String {
-    format!("glacis.wasm/2/feed/{name}")
+fn key(source: &Source) -> String {
+    let kind = match source.kind {
+        Kind::List => "feed",
+        Kind::Countries => "countries",
+        Kind::Systems => "asn",
+        Kind::Patches => "patches",
+    };
+    format!("glacis.wasm/2/{kind}/{}", source.name)
 }
 
 /// The entity tag in a line of its own, then the text.
@@ -210,11 +252,13 @@ fn is_digest_of(field: &[u8], body: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::shared::memory::Memory;
+    use glacis_limits::geo::Country;
 
     const T0: u64 = 1_700_000_000 * SECOND_NS;
 
     fn source() -> Source {
         Source {
+            kind: Kind::List,
             name: "block".to_owned(),
             cluster: "lists".to_owned(),
             authority: "lists.example".to_owned(),
@@ -250,7 +294,7 @@ mod tests {
         let mut feed = Feed::restored(source(), &shared);
         assert!(feed.is_due(T0) && feed.list().is_none());
         let change = feed.answered(&good("10.0.0.0/8 deny", "\"a\""), T0, &shared);
-        assert_eq!(change, Ok(Change::Replaced(1)));
+        assert_eq!(change, Ok(Change::Replaced));
         assert!(feed.request().contains(&("if-none-match", "\"a\"")));
         let wrong = good("11.0.0.0/8 deny", "");
         let rows = [
@@ -275,9 +319,59 @@ mod tests {
         assert!(denies(&next, "10.1.1.1") && next.is_due(T0));
         assert!(next.request().contains(&("if-none-match", "\"a\"")));
         // An empty list is a list.
-        assert_eq!(feed.answered(&good("", ""), T0, &shared), Ok(Change::Replaced(0)));
+        assert_eq!(feed.answered(&good("", ""), T0, &shared), Ok(Change::Replaced));
+        assert_eq!(feed.list().map(NetworkList::entries), Some(0));
         assert!(!denies(&feed, "10.1.1.1"));
         assert!(!feed.request().iter().any(|(name, _)| *name == "if-none-match"));
+    }
+
+    /// Tables and patches: what is good takes the place of what was there, and what is not does not.
+    #[test]
+    fn what_else_is_fetched() {
+        let address = |text: &str| text.parse::<std::net::IpAddr>().unwrap();
+        let countries = |country: &str| {
+            let network = ("192.0.2.0", "192.0.2.255");
+            let country = Country::parse(country).unwrap();
+            let network = (address(network.0), address(network.1), country);
+            STANDARD.encode(CountryTable::new(vec![network]).to_bytes())
+        };
+        let systems = |number: u32| {
+            let network = (address("192.0.2.0"), address("192.0.2.255"), number);
+            STANDARD.encode(AsnTable::new(&[network]).to_bytes())
+        };
+        let patch = |id: &str| {
+            format!(
+                r#"{{"id": "{id}", "cve": "CVE-2099-1", "title": "t", "rule": 9100001,
+                    "when": [{{"target": "path", "equals": "/a"}}]}}"#
+            )
+        };
+        let many = format!("[{}]", vec![patch("a"); 501].join(","));
+        let rows = [
+            (Kind::Countries, countries("DE"), countries("FR"), "AAAA".to_owned()),
+            (Kind::Systems, systems(7), systems(8), "not base64".to_owned()),
+            (Kind::Patches, format!("[{}]", patch("a")), "[]".to_owned(), many),
+            (Kind::Patches, format!("[{}]", patch("a")), "[]".to_owned(), "[{}]".to_owned()),
+            (Kind::Patches, format!("[{}]", patch("a")), "[]".to_owned(), "{}".to_owned()),
+        ];
+        for (kind, one, other, wrong) in rows {
+            let shared = Memory::default();
+            let source = || Source { kind, ..source() };
+            let mut feed = Feed::restored(source(), &shared);
+            assert!(feed.is_empty() && feed.list().is_none() && feed.patches().is_empty());
+            let seen = |feed: &Feed| {
+                let country = feed.countries().map(|table| table.country(address("192.0.2.1")));
+                let system = feed.systems().map(|table| table.number(address("192.0.2.1")));
+                (country, system, feed.patches().len())
+            };
+            assert_eq!(feed.answered(&good(&one, "\"1\""), T0, &shared), Ok(Change::Replaced));
+            let first = seen(&feed);
+            let told = feed.answered(&good(&wrong, ""), T0, &shared).unwrap_err();
+            assert!(told.contains(kind.name()), "{told}");
+            assert_eq!(seen(&feed), first, "the last good one stays");
+            assert_eq!(seen(&Feed::restored(source(), &shared)), first, "for a new VM too");
+            assert_eq!(feed.answered(&good(&other, ""), T0, &shared), Ok(Change::Replaced));
+            assert_ne!(seen(&feed), first);
+        }
     }
 
     #[test]

@@ -8,8 +8,22 @@ pub(crate) use with_engine::FirstVerdict;
 #[cfg(not(feature = "engine"))]
 pub(crate) use without_engine::FirstVerdict;
 
+/// What a first verdict looks at, beside what is known already.
+#[cfg_attr(not(feature = "engine"), expect(dead_code, reason = "nobody judges without the engine"))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    /// All header fields, as the filters behind this one will see them.
+    pub(crate) fields: &'a [(String, Vec<u8>)],
+    /// Envoy's attribute `source.address`.
+    pub(crate) source: Option<&'a [u8]>,
+    pub(crate) end_of_stream: bool,
+    /// Since 1970.
+    pub(crate) now_ns: u64,
+}
+
 #[cfg(feature = "engine")]
 mod with_engine {
+    use super::Request;
     use crate::config;
     use crate::config::{Applies, RuleText};
     use crate::facts::Facts;
@@ -34,14 +48,15 @@ mod with_engine {
     impl FirstVerdict {
         /// Reads and compiles the rules, which takes a second or so.
         pub(crate) fn new(config: config::FirstVerdict, trusted_hops: u8) -> Result<Self, String> {
-            let program = match config.rules {
-                RuleText::Bundle(text) => unpack(text)?.build(),
-                RuleText::Seclang(text) => {
-                    RuleBundle::of_text("first_verdict.seclang", &text).build()
-                }
+            let bundle = match config.rules {
+                RuleText::Bundle(text) => unpack(text)?,
+                RuleText::Seclang(text) => RuleBundle::of_text("first_verdict.seclang", &text),
             };
-            let program = program.map_err(|errors| format!("first_verdict: {errors}"))?;
-            let judge = Judge::new(Arc::new(program), usize::from(trusted_hops));
+            let program = bundle.build().map_err(|errors| format!("first_verdict: {errors}"))?;
+            let hops = bundle.trusted_hops().unwrap_or_else(|| usize::from(trusted_hops));
+            // The texts go before there are requests.
+            drop(bundle);
+            let judge = Judge::new(Arc::new(program), hops);
             Ok(Self { judge: RefCell::new(judge), applies: config.applies })
         }
 
@@ -50,26 +65,24 @@ mod with_engine {
         pub(crate) fn judge(
             &self,
             facts: &Facts<'_>,
-            end_of_stream: bool,
-            now_ns: u64,
+            request: &Request<'_>,
         ) -> Option<&'static str> {
             if !facts.fits(&self.applies) {
                 return None;
             }
-            let fields = host::request_fields();
-            let headers: Vec<Header<'_>> = fields.iter().map(header).collect();
+            let headers: Vec<Header<'_>> = request.fields.iter().map(header).collect();
             let text =
                 |bytes: Option<Vec<u8>>| bytes.and_then(|bytes| String::from_utf8(bytes).ok());
             let protocol = text(host::request_protocol());
-            let source = text(host::source_address());
+            let source = request.source.and_then(|source| str::from_utf8(source).ok());
             let destination = text(host::destination_address());
             let head = RequestHead {
                 headers: &headers,
                 protocol: protocol.as_deref(),
-                end_of_stream,
+                end_of_stream: request.end_of_stream,
                 id: request_id(&headers).unwrap_or_default(),
-                time: Duration::from_nanos(now_ns),
-                source: source.as_deref().and_then(parse_endpoint),
+                time: Duration::from_nanos(request.now_ns),
+                source: source.and_then(parse_endpoint),
                 destination: destination.as_deref().and_then(parse_endpoint),
                 lot: 0,
                 audit_lot: 0,
@@ -94,6 +107,7 @@ mod with_engine {
 
 #[cfg(not(feature = "engine"))]
 mod without_engine {
+    use super::Request;
     use crate::config;
     use crate::facts::Facts;
 
@@ -108,7 +122,7 @@ mod without_engine {
                 .to_owned())
         }
 
-        pub(crate) fn judge(&self, _: &Facts<'_>, _: bool, _: u64) -> Option<&'static str> {
+        pub(crate) fn judge(&self, _: &Facts<'_>, _: &Request<'_>) -> Option<&'static str> {
             match *self {}
         }
     }

@@ -15,6 +15,8 @@ use crate::shared::{HostError, Mark, SharedData, Stored, WriteError};
 use glacis_limits::lease::wire;
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, LogLevel, MapType, MetricType, Status};
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -67,14 +69,50 @@ impl SharedData for Proxy {
     }
 }
 
-/// The head of the request whose callback is being served.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Head;
+/// Header fields that are asked for one by one before all of them are: to fetch all of a browser's takes as long
+/// as to fetch two or three.
+const APART_MAX: u8 = 2;
+
+/// The head of the request whose callback is being served. Only for the callback of the request's headers.
+#[derive(Debug)]
+pub(crate) struct Head {
+    /// All fields, once they have been fetched.
+    fields: OnceCell<Vec<(String, Vec<u8>)>>,
+    /// How many may still be fetched apart.
+    apart: Cell<u8>,
+}
+
+impl Head {
+    /// A head of which few fields will be looked at.
+    pub(crate) fn apart() -> Self {
+        Self { fields: OnceCell::new(), apart: Cell::new(APART_MAX) }
+    }
+
+    /// A head of which many will.
+    pub(crate) fn whole() -> Self {
+        Self { fields: OnceCell::new(), apart: Cell::new(0) }
+    }
+
+    /// All header fields, pseudo-headers among them, as they were when they were first asked for.
+    ///
+    /// The SDK panics at a name that is not UTF-8; Envoy lets only tokens be names.
+    pub(crate) fn fields(&self) -> &[(String, Vec<u8>)] {
+        self.fields.get_or_init(|| {
+            hostcalls::get_map_bytes(MapType::HttpRequestHeaders).unwrap_or_default()
+        })
+    }
+}
 
 impl Request for Head {
-    /// Only for the callback of the request's headers.
-    fn header(&self, name: &str) -> Option<Vec<u8>> {
-        hostcalls::get_map_value_bytes(MapType::HttpRequestHeaders, name).ok().flatten()
+    fn header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        if let (None, Some(left)) = (self.fields.get(), self.apart.get().checked_sub(1)) {
+            self.apart.set(left);
+            let value = hostcalls::get_map_value_bytes(MapType::HttpRequestHeaders, name);
+            return value.ok().flatten().map(Cow::Owned);
+        }
+        // Envoy has all names in lower case, as our configuration does.
+        let field = self.fields().iter().find(|(known, _)| known == name);
+        field.map(|(_, value)| Cow::Borrowed(value.as_slice()))
     }
 
     fn metadata(&self, keys: &[String]) -> Option<Vec<u8>> {
@@ -130,14 +168,6 @@ pub(crate) fn route_name() -> Option<Vec<u8>> {
     hostcalls::get_property(vec!["xds", "route_name"]).ok().flatten()
 }
 
-/// All header fields, pseudo-headers among them. Only for the callback of the request's headers.
-///
-/// The SDK panics at a name that is not UTF-8; Envoy lets only tokens be names.
-#[cfg(feature = "engine")]
-pub(crate) fn request_fields() -> Vec<(String, Vec<u8>)> {
-    hostcalls::get_map_bytes(MapType::HttpRequestHeaders).unwrap_or_default()
-}
-
 /// Notes the first verdict, which Envoy's matchers and the guard look at.
 pub(crate) fn note_first_verdict(name: &str) {
     let _ = hostcalls::set_property(vec![FIRST_VERDICT_PROPERTY], Some(name.as_bytes()));
@@ -189,9 +219,13 @@ pub(crate) fn note_asn(number: u32, header: bool) {
     }
 }
 
-/// Notes how unlike a browser the request is, as filter state `wasm.glacis.bot_score`, and in a
-/// header field as the country.
+/// Notes how unlike a browser the request is, as filter state `wasm.glacis.bot_score` unless it is 0, and in
+/// a header field as the country.
 pub(crate) fn note_bot_score(score: u8, header: bool) {
+    // Most requests have 0, and filter state costs as much as a check.
+    if score == 0 && !header {
+        return;
+    }
     let score = score.to_string();
     let _ = hostcalls::set_property(vec![BOT_SCORE_PROPERTY], Some(score.as_bytes()));
     if header {

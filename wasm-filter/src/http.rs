@@ -4,6 +4,7 @@ use crate::address;
 use crate::answer::{Answer, Field, fields_on_allowed};
 use crate::config::FailureMode;
 use crate::facts::{Facts, Request as _};
+use crate::first_verdict;
 use crate::host::{self, Head, Proxy};
 use crate::policy::{Judgement, Reason, Verdict};
 use crate::root::Plugin;
@@ -27,16 +28,21 @@ impl Http {
 
     fn judge(&self, plugin: &Plugin, end_of_stream: bool) -> Judgement {
         let trusted_hops = plugin.policy.trusted_hops();
-        // To read a header costs a call, and nobody asks for it without trusted proxies.
-        let forwarded_for = if trusted_hops > 0 { Head.header("x-forwarded-for") } else { None };
+        let many = plugin.policy.bots().is_some() || plugin.first_verdict.is_some();
+        let head = if many { Head::whole() } else { Head::apart() };
+        // Nobody asks for it without trusted proxies.
+        let forwarded_for = if trusted_hops > 0 { head.header("x-forwarded-for") } else { None };
         let source = host::source_address();
         let client = address::client(source.as_deref(), forwarded_for.as_deref(), trusted_hops);
-        let mut facts = Facts::new(&Head, client);
+        let mut facts = Facts::new(&head, client);
         // Nobody else has them while a request is judged, so there is always a guard.
         let feeds = plugin.feeds.try_borrow();
         let feeds = feeds.as_deref().map(Vec::as_slice).unwrap_or_default();
         let now_ns = host::now_ns();
         let judgement = plugin.policy.judge(&mut facts, feeds, now_ns, &Proxy);
+        let verdict = plugin.policy.property(judgement.verdict, feeds);
+        host::note_verdict(&verdict);
+        plugin.counters.count_verdict(&verdict);
         plugin.wish(&judgement, now_ns);
         plugin.counters.count(&judgement);
         if !facts.tags.is_empty() {
@@ -54,10 +60,18 @@ impl Http {
         // Behind all that changes header fields, so that it sees what ext_proc will see.
         if let Some(first) = &plugin.first_verdict
             && judgement.verdict.goes_on()
-            && let Some(name) = first.judge(&facts, end_of_stream, now_ns)
         {
-            host::note_first_verdict(name);
-            plugin.counters.count_first_verdict(name);
+            let changed = plugin.policy.changes_head().then(Head::whole);
+            let request = first_verdict::Request {
+                fields: changed.as_ref().unwrap_or(&head).fields(),
+                source: source.as_deref(),
+                end_of_stream,
+                now_ns,
+            };
+            if let Some(name) = first.judge(&facts, &request) {
+                host::note_first_verdict(name);
+                plugin.counters.count_first_verdict(name);
+            }
         }
         judgement
     }
@@ -77,16 +91,16 @@ impl HttpContext for Http {
             ));
         };
         if let Some(guard) = plugin.policy.guard() {
-            let found =
-                guard.look(&Head, host::first_verdict().as_deref(), host::route_name().as_deref());
+            let found = guard.look(
+                &Head::apart(),
+                host::first_verdict().as_deref(),
+                host::route_name().as_deref(),
+            );
             host::note_guard(found.name());
             plugin.counters.count_guard(found);
             return answered(Answer::of_guard(found, host::request_id));
         }
         let judgement = self.judge(&plugin, end_of_stream);
-        let verdict = plugin.policy.property(judgement.verdict);
-        host::note_verdict(&verdict);
-        plugin.counters.count_verdict(&verdict);
         let limits = plugin.policy.rate_limits();
         let answer = Answer::new(&judgement, limits, host::request_id);
         if answer.is_none() {

@@ -326,7 +326,7 @@ mod tests {
                 for wished in &judgement.wishes {
                     self.lendings[0].wish(wished, now_ns, self.policy.lease_tables());
                 }
-                let property = self.policy.property(judgement.verdict);
+                let property = self.policy.property(judgement.verdict, &[]);
                 match (property.as_ref(), judgement.away) {
                     ("passed", false) => '+',
                     ("passed", true) => 'a',

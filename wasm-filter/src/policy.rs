@@ -14,6 +14,7 @@ use glacis_limits::lease::borrower::{RETRY_NS, Spent, Wish};
 use glacis_limits::lease::desk::Slot;
 use glacis_limits::lease::set;
 use glacis_limits::network_list::Action;
+use glacis_limits::patch::Patch;
 use glacis_limits::token_bucket::Decision;
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -46,7 +47,7 @@ pub(crate) enum Verdict {
     DeniedAsBot(usize),
     /// It has this one, but bots are only watched.
     ShadowDeniedAsBot(usize),
-    /// It is what this virtual patch describes, by its place in the configuration.
+    /// It is what this virtual patch describes, by its place in [`Policy::patches`].
     DeniedByPatch(usize),
     /// Nothing speaks against it.
     Passed,
@@ -187,8 +188,8 @@ impl Policy {
         now_ns: u64,
         shared: &impl SharedData,
     ) -> Judgement {
-        facts.country = self.country(facts);
-        facts.asn = self.asn_of(facts);
+        facts.country = self.country(facts, feeds);
+        facts.asn = self.asn_of(facts, feeds);
         let listed =
             facts.client.and_then(|client| look_up(client, feeds, now_ns, &mut facts.tags));
         if let Some(verdict) = self.judge_address(facts.client, listed, feeds) {
@@ -204,7 +205,7 @@ impl Policy {
         if let Some(sign) = bot.filter(|_| !self.config.bots.as_ref().is_some_and(Bots::shadow)) {
             return Verdict::DeniedAsBot(sign).into();
         }
-        if let Some(patch) = facts.patch(&self.config.patches, now_ns / SECOND_NS) {
+        if let Some(patch) = facts.patch(self.patches(feeds), now_ns / SECOND_NS) {
             return Verdict::DeniedByPatch(patch).into();
         }
         let mut judgement = self.judge_limits(facts, now_ns, shared);
@@ -233,23 +234,31 @@ impl Policy {
     }
 
     /// Where the client is; unknown if nothing says so.
-    fn country(&self, facts: &Facts<'_>) -> Country {
-        match self.config.geo.as_ref().map(|geo| &geo.source) {
-            Some(GeoSource::Table(table)) => {
-                facts.client.map_or(Country::UNKNOWN, |client| table.country(client))
-            }
-            Some(GeoSource::Header(name)) => facts.country_of_header(name),
-            None => Country::UNKNOWN,
-        }
+    fn country(&self, facts: &Facts<'_>, feeds: &[Feed]) -> Country {
+        let table = match self.config.geo.as_ref().map(|geo| &geo.source) {
+            Some(GeoSource::Table(table)) => Some(&**table),
+            Some(GeoSource::Feed(_)) => feeds.iter().find_map(Feed::countries),
+            Some(GeoSource::Header(name)) => return facts.country_of_header(name),
+            None => None,
+        };
+        let found = table.zip(facts.client).map(|(table, client)| table.country(client));
+        found.unwrap_or(Country::UNKNOWN)
     }
 
     /// The autonomous system of the client; 0 if nothing says so.
-    fn asn_of(&self, facts: &Facts<'_>) -> u32 {
-        match self.config.asn.as_ref().map(|asn| &asn.source) {
-            Some(AsnSource::Table(table)) => facts.client.map_or(0, |client| table.number(client)),
-            Some(AsnSource::Header(name)) => facts.asn_of_header(name),
-            None => 0,
-        }
+    fn asn_of(&self, facts: &Facts<'_>, feeds: &[Feed]) -> u32 {
+        let table = match self.config.asn.as_ref().map(|asn| &asn.source) {
+            Some(AsnSource::Table(table)) => Some(&**table),
+            Some(AsnSource::Feed(_)) => feeds.iter().find_map(Feed::systems),
+            Some(AsnSource::Header(name)) => return facts.asn_of_header(name),
+            None => None,
+        };
+        table.zip(facts.client).map_or(0, |(table, client)| table.number(client))
+    }
+
+    /// The virtual patches of the configuration, then those that were fetched.
+    fn patches<'a>(&'a self, feeds: &'a [Feed]) -> impl Iterator<Item = &'a Patch> {
+        self.config.patches.iter().chain(feeds.iter().flat_map(Feed::patches))
     }
 
     fn refuses_asn(&self, number: u32) -> bool {
@@ -274,14 +283,21 @@ impl Policy {
         self.config.geo.as_ref()
     }
 
+    /// Whether header fields of requests are set here.
+    pub(crate) fn changes_head(&self) -> bool {
+        self.geo().is_some_and(|geo| geo.header)
+            || self.asn().is_some_and(|asn| asn.header)
+            || self.bots().is_some_and(Bots::header)
+    }
+
     /// What is to be found of an inspection, if this is a guard.
     pub(crate) fn guard(&self) -> Option<&Guard> {
         self.config.guard.as_ref()
     }
 
-    /// Where lists are to be fetched from.
+    /// What is to be fetched, and where from.
     pub(crate) fn sources(&self) -> &[Source] {
-        &self.config.lists.feeds
+        &self.config.feeds
     }
 
     /// What the lists say; `None` if the limits are to be asked.
@@ -302,7 +318,7 @@ impl Policy {
         if lists.deny.contains(client) || listed == Some(Action::Deny) {
             return Some(Verdict::DeniedByList);
         }
-        let missing = feeds.iter().any(|feed| feed.source.required && feed.list().is_none());
+        let missing = feeds.iter().any(|feed| feed.source.required && feed.is_empty());
         missing.then(|| self.undecided(Reason::NoList))
     }
 
@@ -421,8 +437,9 @@ impl Policy {
         Verdict::Undecided(reason, self.config.failure_mode)
     }
 
-    /// The verdict as access logs and later filters see it, in filter state `wasm.glacis.wasm`.
-    pub(crate) fn property(&self, verdict: Verdict) -> Cow<'static, str> {
+    /// The verdict as access logs and later filters see it, in filter state `wasm.glacis.wasm`. The feeds are
+    /// those by which it came about.
+    pub(crate) fn property(&self, verdict: Verdict, feeds: &[Feed]) -> Cow<'static, str> {
         let name =
             |limit: usize| self.rate_limits().get(limit).map_or("", |limit| limit.name.as_str());
         match verdict {
@@ -435,7 +452,7 @@ impl Policy {
                 format!("shadow:denied:{}", self.bot_tag(sign)).into()
             }
             Verdict::DeniedByPatch(patch) => {
-                let id = self.config.patches.get(patch).map_or("", |patch| patch.id.as_str());
+                let id = self.patches(feeds).nth(patch).map_or("", |patch| patch.id.as_str());
                 format!("denied:patch:{id}").into()
             }
             Verdict::Passed => "passed".into(),
@@ -557,7 +574,7 @@ mod tests {
         ] {
             let fake = Fake { fields: vec![("x-asn", value)] };
             let judgement = judge(&config, Some("192.0.2.1"), &fake, &shared);
-            assert_eq!(config.property(judgement.verdict), expected, "{value}");
+            assert_eq!(config.property(judgement.verdict, &[]), expected, "{value}");
         }
     }
 
@@ -567,7 +584,7 @@ mod tests {
         let (policy, shared) = (policy(config), Memory::default());
         for (i, (client, expected)) in rows.iter().enumerate() {
             let judgement = judge(&policy, *client, &Fake::default(), &shared);
-            assert_eq!(policy.property(judgement.verdict), *expected, "row {i} of {config}");
+            assert_eq!(policy.property(judgement.verdict, &[]), *expected, "row {i} of {config}");
             assert!(!judgement.unrecorded);
         }
     }
@@ -642,7 +659,7 @@ mod tests {
             let (fake, client) = (Fake::default(), client.map(|client| client.parse().unwrap()));
             let mut facts = Facts::new(&fake, client);
             let verdict = policy.judge(&mut facts, feeds, T0, &shared).verdict;
-            (policy.property(verdict).into_owned(), facts.tags)
+            (policy.property(verdict, feeds).into_owned(), facts.tags)
         };
         let none = feeds(&[]);
         assert_eq!(judge(&none, Some("192.0.2.1")).0, "denied:list");
@@ -752,7 +769,7 @@ mod tests {
         for (i, (method, path, field, expected)) in rows.iter().enumerate() {
             let fields = vec![(":method", *method), (":path", *path), ("x-h", *field)];
             let judgement = judge(&policy, Some("192.0.2.1"), &Fake { fields }, &shared);
-            assert_eq!(policy.property(judgement.verdict), *expected, "row {i}");
+            assert_eq!(policy.property(judgement.verdict, &[]), *expected, "row {i}");
         }
     }
 
@@ -770,7 +787,7 @@ mod tests {
             let fake = Fake { fields: fields.to_vec() };
             let mut facts = Facts::new(&fake, client.parse().ok());
             let verdict = policy.judge(&mut facts, &[], T0, &shared).verdict;
-            let told = (policy.property(verdict), facts.tags.join(","));
+            let told = (policy.property(verdict, &[]), facts.tags.join(","));
             assert_eq!(told, ((*expected).into(), (*tags).to_owned()), "row {i} of {config}");
         }
     }
@@ -894,7 +911,7 @@ mod tests {
         {
             let fields = [accept, &[("user-agent", agent), (":scheme", "https")]].concat();
             let judgement = judge(&policy, Some("192.0.2.1"), &Fake { fields }, &Memory::default());
-            assert_eq!(policy.property(judgement.verdict), "passed", "{agent} {accept:?}");
+            assert_eq!(policy.property(judgement.verdict, &[]), "passed", "{agent} {accept:?}");
         }
     }
 
@@ -910,7 +927,7 @@ mod tests {
         ] {
             let fake = Fake { fields: vec![("x-country", value)] };
             let judgement = judge(&policy, Some("192.0.2.1"), &fake, &Memory::default());
-            assert_eq!(policy.property(judgement.verdict), expected, "{value}");
+            assert_eq!(policy.property(judgement.verdict, &[]), expected, "{value}");
         }
     }
 
@@ -966,7 +983,7 @@ mod tests {
         for (i, (client, fields, expected, asked)) in rows.iter().enumerate() {
             let fake = Fake { fields: fields.to_vec() };
             let judgement = judge(&policy, Some(client), &fake, &shared);
-            assert_eq!(policy.property(judgement.verdict), *expected, "row {i}");
+            assert_eq!(policy.property(judgement.verdict, &[]), *expected, "row {i}");
             assert_eq!(judgement.standings.len(), *asked, "row {i}");
         }
     }
@@ -1038,8 +1055,8 @@ mod tests {
     }
 
     impl crate::facts::Request for Hostile {
-        fn header(&self, _name: &str) -> Option<Vec<u8>> {
-            self.bytes()
+        fn header(&self, _name: &str) -> Option<Cow<'_, [u8]>> {
+            self.bytes().map(Cow::Owned)
         }
 
         fn metadata(&self, _keys: &[String]) -> Option<Vec<u8>> {
@@ -1096,7 +1113,7 @@ mod tests {
                 let _ = shared.put(&key, &hostile.bytes().unwrap_or_default());
             }
             let judgement = policy.judge(&mut Facts::new(&hostile, client), &[], now_ns, &shared);
-            seen.insert(policy.property(judgement.verdict).into_owned());
+            seen.insert(policy.property(judgement.verdict, &[]).into_owned());
             let id = || hostile.bytes();
             if let Some(answer) = crate::answer::Answer::new(&judgement, policy.rate_limits(), id) {
                 crate::json::parse(answer.body.as_bytes()).unwrap();

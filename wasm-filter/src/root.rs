@@ -152,7 +152,7 @@ impl Plugin {
         let Some(feed) = feeds.iter_mut().find(|feed| feed.awaits(number)) else { return };
         match feed.answered(&host::response(body_bytes), host::now_ns(), &Proxy) {
             Ok(Change::None) => {}
-            Ok(Change::Replaced(_)) => self.counters.list_changes.increment(),
+            Ok(Change::Replaced) => self.counters.list_changes.increment(),
             Err(message) => {
                 self.counters.list_failures.increment();
                 host::log_error(&message);

@@ -25,6 +25,7 @@ mod steps;
 mod suite;
 mod tidy;
 mod up;
+mod wasm;
 
 use std::process::ExitCode;
 

@@ -13,6 +13,7 @@ use crate::fetch::{self, Fetched};
 use crate::pins::WASM_TARGET;
 use crate::steps::Steps;
 use crate::tidy;
+use crate::wasm;
 
 /// `cargo xtask wasm`.
 pub(crate) fn wasm(arguments: &[String]) -> Outcome<()> {
@@ -39,7 +40,10 @@ fn build_module(features: &[&str], bytes_max: u64) -> Outcome<PathBuf> {
     let Some(path) = artifacts.wasm.last() else {
         return Err(Failure::new("glacis-wasm-filter was built, but made no .wasm file"));
     };
-    let bytes = path.metadata().map_err(failure::io("read", path))?.len();
+    let module = fs::read(path).map_err(failure::io("read", path))?;
+    let module = wasm::without_idle_callbacks(&module)?;
+    let bytes = module.len() as u64;
+    fs::write(path, module).map_err(failure::io("write", path))?;
     let kibibytes = bytes.div_ceil(1024);
     println!("{} {} ({kibibytes} KiB)", path.display(), features.join(" "));
     if bytes > bytes_max {

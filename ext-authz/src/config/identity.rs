@@ -1,4 +1,4 @@
-//! The sections `api_keys`, `jwt`, `networks` and `countries`: who asks.
+//! The sections `api_keys`, `jwt`, `networks`, `countries` and `asn`: who asks.
 
 use std::path::{Path, PathBuf};
 
@@ -122,6 +122,15 @@ pub struct Countries {
     pub deny: Vec<String>,
 }
 
+/// Autonomous systems of addresses.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct Systems {
+    pub table: Option<PathBuf>,
+    pub deny: Vec<u32>,
+}
+
 impl ApiKeys {
     pub(super) fn resolve(&mut self, folder: &Path) {
         if let Some(file) = &mut self.pepper_file {
@@ -137,6 +146,14 @@ impl Networks {
 }
 
 impl Countries {
+    pub(super) fn resolve(&mut self, folder: &Path) {
+        if let Some(table) = &mut self.table {
+            *table = folder.join(&*table);
+        }
+    }
+}
+
+impl Systems {
     pub(super) fn resolve(&mut self, folder: &Path) {
         if let Some(table) = &mut self.table {
             *table = folder.join(&*table);

@@ -47,6 +47,7 @@ pub struct Matches {
     pub hosts: Vec<String>,
     pub tags: Vec<String>,
     pub countries: Vec<String>,
+    pub asns: Vec<u32>,
 }
 
 /// What a request has to bring.
@@ -56,6 +57,7 @@ pub struct Matches {
 pub struct Require {
     pub tags: Vec<String>,
     pub countries: Vec<String>,
+    pub asns: Vec<u32>,
     pub api_key: Option<Scopes>,
     pub jwt: Option<Token>,
 }

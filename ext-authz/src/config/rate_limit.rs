@@ -1,6 +1,10 @@
 //! The sections `rate_limits` and `store`: how much.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use glacis_limit_store::RedisConfig;
 use serde::Deserialize;
@@ -43,6 +47,7 @@ pub enum KeyPart {
     Host,
     Method,
     Country,
+    Asn,
     ApiKey,
     Path(Vec<String>),
     Header(String),
@@ -147,11 +152,22 @@ pub struct ScenarioConfig {
     pub ipv6_prefix: u8,
 }
 
-/// Lists for wasm-filters.
+/// Lists, tables and patches for wasm-filters.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct ListsConfig {
     pub listen: Option<SocketAddr>,
     pub files: BTreeMap<String, PathBuf>,
+    pub countries: Option<PathBuf>,
+    pub asn: Option<PathBuf>,
+    pub patches: Option<PathBuf>,
+}
+
+impl ListsConfig {
+    pub(super) fn resolve(&mut self, folder: &Path) {
+        let others = [&mut self.countries, &mut self.asn, &mut self.patches];
+        let files = self.files.values_mut().chain(others.into_iter().flatten());
+        files.for_each(|file| *file = folder.join(&*file));
+    }
 }

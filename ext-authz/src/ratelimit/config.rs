@@ -1,8 +1,8 @@
-//! The part `ratelimit` of the configuration of the service.
+//! The part `rate_limit_service` of the configuration of the service.
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 
 /// How Envoy's rate limit protocol is answered. Each field is described in `glacis-ext-authz.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
@@ -28,6 +28,19 @@ pub struct RatelimitConfig {
     pub on_store_failure: StoreFailure,
     #[serde(default = "max_calls")]
     pub max_calls: usize,
+}
+
+/// The key `ratelimit`, which `rate_limit_service` was called before: too close to `rate_limits`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FormerName;
+
+impl<'de> Deserialize<'de> for FormerName {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        Err(D::Error::custom(
+            "`ratelimit` is called `rate_limit_service` now (Envoy's rate limit protocol); the limits that \
+             Checks count against are `rate_limits`",
+        ))
+    }
 }
 
 /// What is answered while the store is away.
@@ -81,17 +94,20 @@ impl RatelimitConfig {
     /// As said.
     pub fn check(&self) -> Result<(), (&'static str, &'static str)> {
         if self.near_limit_percent > 100 {
-            return Err(("ratelimit.near_limit_percent", "write a number from 0 to 100"));
+            return Err(("rate_limit_service.near_limit_percent", "write a number from 0 to 100"));
         }
         if self.max_calls == 0 {
-            return Err(("ratelimit.max_calls", "nothing could be answered: write 1 or more"));
+            return Err((
+                "rate_limit_service.max_calls",
+                "nothing could be answered: write 1 or more",
+            ));
         }
         if let Some(ResponseHeaders { limit, remaining, reset }) = &self.response_headers {
             let is_name = |name: &String| http::HeaderName::try_from(name.as_str()).is_ok();
             if ![limit, remaining, reset].into_iter().all(is_name) {
                 let message = "not all of them are names of header fields: write such as \
                                RateLimit-Limit";
-                return Err(("ratelimit.response_headers", message));
+                return Err(("rate_limit_service.response_headers", message));
             }
         }
         Ok(())

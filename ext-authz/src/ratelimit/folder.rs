@@ -33,7 +33,7 @@ pub(crate) fn read(
     merge_domains: bool,
     bounds: Bounds,
 ) -> Result<Reading, ConfigError> {
-    let refuse = |message: &str| ConfigError::at(folder, "ratelimit.config", message);
+    let refuse = |message: &str| ConfigError::at(folder, "rate_limit_service.config", message);
     let files = files(folder).map_err(|error| {
         refuse(&format!("{error}: write the folder with the YAML files of envoyproxy/ratelimit"))
     })?;

@@ -677,9 +677,9 @@ fn settings_of_the_whole_service() {
         check(&Service::new(&files.config(keys)), steps);
     }
     for (keys, key) in [
-        ("near_limit_percent: 101\n", "ratelimit.near_limit_percent"),
-        ("max_calls: 0\n", "ratelimit.max_calls"),
-        ("response_headers: {limit: 'a b'}\n", "ratelimit.response_headers"),
+        ("near_limit_percent: 101\n", "rate_limit_service.near_limit_percent"),
+        ("max_calls: 0\n", "rate_limit_service.max_calls"),
+        ("response_headers: {limit: 'a b'}\n", "rate_limit_service.response_headers"),
     ] {
         let text = format!("config: a\n{keys}");
         let config: RatelimitConfig = glacis_service::config::parse(&text).unwrap();
@@ -815,7 +815,7 @@ fn folders() {
     // No folder, and nothing in it.
     let empty = Files::new(&[("a.txt", one)]);
     for (config, words) in [
-        (empty.config(""), ["ratelimit.config", "no .yaml file"]),
+        (empty.config(""), ["rate_limit_service.config", "no .yaml file"]),
         (RatelimitConfig { config: "/nowhere".into(), ..empty.config("") }, ["/nowhere", "write"]),
     ] {
         let refused = Limits::read(&config).unwrap_err().to_string();

@@ -27,7 +27,7 @@ async fn a_scrape_has_what_is_documented() {
     let limits =
         "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]\n";
     let service = Service::start(
-        &format!("otherwise: allow\nratelimit: {{config: limits}}\n{LEASES}{QUOTA}"),
+        &format!("otherwise: allow\nrate_limit_service: {{config: limits}}\n{LEASES}{QUOTA}"),
         &[("limits/d.yaml", limits)],
     );
     service.check(&Asked::get("/")).await.unwrap();

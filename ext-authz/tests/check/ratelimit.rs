@@ -12,7 +12,7 @@ fn limits(requests: &str) -> String {
     )
 }
 
-const CONFIG: &str = "ratelimit: {config: limits, response_headers: {}}\n";
+const CONFIG: &str = "rate_limit_service: {config: limits, response_headers: {}}\n";
 
 #[tokio::test]
 async fn it_is_answered_and_its_folder_is_read_anew() {
@@ -37,7 +37,7 @@ fn check(folder: &str, files: &[(&str, &str)]) -> (bool, String) {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("limits")).unwrap();
-    fs::write(folder.join("config.yaml"), "ratelimit: {config: limits}\n").unwrap();
+    fs::write(folder.join("config.yaml"), "rate_limit_service: {config: limits}\n").unwrap();
     for (name, text) in files {
         fs::write(folder.join("limits").join(name), text).unwrap();
     }
@@ -56,7 +56,7 @@ fn wrong_limits_are_refused_before_it_serves() {
     for (name, files, is_good, words) in [
         ("rls-good", &[("a.yaml", limits("1").as_str())][..], true, &["good"][..]),
         ("rls-warned", &[("a.yaml", misplaced)], true, &["warning", "a.yaml: line 2, name"]),
-        ("rls-empty", &[], false, &["ratelimit.config", "no .yaml file"]),
+        ("rls-empty", &[], false, &["rate_limit_service.config", "no .yaml file"]),
         (
             "rls-typo",
             &[("a.yaml", "domain: d\ndescriptor: []\n")],

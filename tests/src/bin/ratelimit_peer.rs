@@ -96,7 +96,7 @@ impl Pair {
         let redis = Redis::start(&folder)?;
         let theirs = Theirs::start(program, &folder, &limits, ("unix", redis.socket()), set)?;
         let config = format!(
-            "listen: {{tcp: 127.0.0.1:{ours}}}\nadmin: {{address: 127.0.0.1:{admin}}}\nratelimit:\n  \
+            "listen: {{tcp: 127.0.0.1:{ours}}}\nadmin: {{address: 127.0.0.1:{admin}}}\nrate_limit_service:\n  \
              config: limits\n{keys}"
         );
         let config = folder.write("ext-authz.yaml", &config)?;

@@ -22,6 +22,7 @@ mod canary;
 mod configs;
 mod decisions;
 mod failure;
+mod feeds;
 mod filter;
 mod first_verdict;
 mod full_duplex;

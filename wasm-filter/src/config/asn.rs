@@ -1,6 +1,8 @@
 //! Autonomous systems, in the configuration.
 
 use super::document::{Object, Problems, shown};
+use super::lists::read_feed_at;
+use crate::feed::{Kind, Source};
 use crate::json::Json;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,12 +28,24 @@ pub(crate) enum AsnSource {
     Table(Box<AsnTable>),
     /// A header field that Envoy's own geoip filter, or another trusted one, has set.
     Header(String),
+    /// It is fetched again and again.
+    Feed(Source),
+}
+
+impl Asn {
+    /// Where the table is fetched from, if it is.
+    pub(super) fn feed(&self) -> Option<&Source> {
+        match &self.source {
+            AsnSource::Feed(source) => Some(source),
+            AsnSource::Table(_) | AsnSource::Header(_) => None,
+        }
+    }
 }
 
 /// The autonomous systems of the configuration, if it has any.
 pub(super) fn read(object: &Object<'_>, problems: &mut Problems) -> Option<Asn> {
     let json = object.field("asn")?;
-    const FIELDS: &[&str] = &["table", "from_header", "allow", "deny", "header"];
+    const FIELDS: &[&str] = &["table", "from_header", "feed", "allow", "deny", "header"];
     let asn = Object::new("asn", json, FIELDS, problems)?;
     let source = read_source(&asn, problems);
     let allow = read_numbers(&asn, "allow", problems);
@@ -40,6 +54,13 @@ pub(super) fn read(object: &Object<'_>, problems: &mut Problems) -> Option<Asn> 
 }
 
 fn read_source(asn: &Object<'_>, problems: &mut Problems) -> Option<AsnSource> {
+    if asn.field("feed").is_some() {
+        if asn.field("table").is_some() || asn.field("from_header").is_some() {
+            let rule = "write one of table, from_header and feed";
+            return problems.add("asn", format_args!("{rule}"));
+        }
+        return read_feed_at(asn, "feed", Kind::Systems, problems).map(AsnSource::Feed);
+    }
     match (asn.field("table"), asn.field("from_header")) {
         (Some(Json::Text(text)), None) => {
             let bytes = match STANDARD.decode(text) {
@@ -66,7 +87,7 @@ fn read_source(asn: &Object<'_>, problems: &mut Problems) -> Option<AsnSource> {
             problems.add("asn.from_header", format_args!("{name}: write the name of a header"))
         }
         (None, Some(other)) => problems.wrong("asn.from_header", other, "the name of a header"),
-        _ => problems.add("asn", format_args!("write either table or from_header")),
+        _ => problems.add("asn", format_args!("write one of table, from_header and feed")),
     }
 }
 

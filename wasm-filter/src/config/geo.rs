@@ -1,6 +1,8 @@
 //! Countries, in the configuration.
 
 use super::document::{Object, Problems, shown};
+use super::lists::read_feed_at;
+use crate::feed::{Kind, Source};
 use crate::json::Json;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -27,12 +29,24 @@ pub(crate) enum GeoSource {
     Table(Box<CountryTable>),
     /// A header field that Envoy's own geoip filter, or another trusted one, has set.
     Header(String),
+    /// It is fetched again and again.
+    Feed(Source),
+}
+
+impl Geo {
+    /// Where the table is fetched from, if it is.
+    pub(super) fn feed(&self) -> Option<&Source> {
+        match &self.source {
+            GeoSource::Feed(source) => Some(source),
+            GeoSource::Table(_) | GeoSource::Header(_) => None,
+        }
+    }
 }
 
 /// The countries of the configuration, if it has any.
 pub(super) fn read(object: &Object<'_>, problems: &mut Problems) -> Option<Geo> {
     let json = object.field("geo")?;
-    const FIELDS: &[&str] = &["table", "from_header", "allow", "deny", "header"];
+    const FIELDS: &[&str] = &["table", "from_header", "feed", "allow", "deny", "header"];
     let geo = Object::new("geo", json, FIELDS, problems)?;
     let source = read_source(&geo, problems);
     let allow = read_countries(&geo, "allow", problems);
@@ -41,6 +55,13 @@ pub(super) fn read(object: &Object<'_>, problems: &mut Problems) -> Option<Geo> 
 }
 
 fn read_source(geo: &Object<'_>, problems: &mut Problems) -> Option<GeoSource> {
+    if geo.field("feed").is_some() {
+        if geo.field("table").is_some() || geo.field("from_header").is_some() {
+            let rule = "write one of table, from_header and feed";
+            return problems.add("geo", format_args!("{rule}"));
+        }
+        return read_feed_at(geo, "feed", Kind::Countries, problems).map(GeoSource::Feed);
+    }
     match (geo.field("table"), geo.field("from_header")) {
         (Some(Json::Text(text)), None) => {
             let bytes = match STANDARD.decode(text) {
@@ -67,7 +88,7 @@ fn read_source(geo: &Object<'_>, problems: &mut Problems) -> Option<GeoSource> {
             problems.add("geo.from_header", format_args!("{name}: write the name of a header"))
         }
         (None, Some(other)) => problems.wrong("geo.from_header", other, "the name of a header"),
-        _ => problems.add("geo", format_args!("write either table or from_header")),
+        _ => problems.add("geo", format_args!("write one of table, from_header and feed")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The address lists of a configuration.
 
 use super::document::{Object, Problems, shown};
-use crate::feed::Source;
+use crate::feed::{Kind, Source};
 use crate::json::Json;
 use glacis_limits::cidr::{Cidr, CidrSet};
 use glacis_limits::rate_headers::PolicyName;
@@ -31,7 +31,10 @@ pub(super) fn read(object: &Object<'_>, problems: &mut Problems) -> AddressLists
         return AddressLists::default();
     };
     let (allow, deny) = (read_list(&lists, "allow", problems), read_list(&lists, "deny", problems));
-    let feeds = lists.list("feeds", FEEDS_MAX, "feeds, [{ … }]", problems, read_feed);
+    let read_list_feed = |path: &str, json: &Json, problems: &mut Problems| {
+        read_feed(path, json, Kind::List, problems)
+    };
+    let feeds = lists.list("feeds", FEEDS_MAX, "feeds, [{ … }]", problems, read_list_feed);
     let feeds = feeds.unwrap_or_default();
     for (i, feed) in feeds.iter().enumerate() {
         if feeds.iter().take(i).any(|before| before.name == feed.name) {
@@ -55,11 +58,27 @@ fn read_list(lists: &Object<'_>, name: &str, problems: &mut Problems) -> CidrSet
     entries.unwrap_or_default().into_iter().collect()
 }
 
-fn read_feed(path: &str, json: &Json, problems: &mut Problems) -> Option<Source> {
+/// Where something else than a list is fetched from, in a field of its own. Its name, for logs, has a default.
+pub(super) fn read_feed_at(
+    object: &Object<'_>,
+    name: &str,
+    kind: Kind,
+    problems: &mut Problems,
+) -> Option<Source> {
+    read_feed(&object.path_of(name), object.field(name)?, kind, problems)
+}
+
+fn read_feed(path: &str, json: &Json, kind: Kind, problems: &mut Problems) -> Option<Source> {
     const FIELDS: &[&str] =
         &["name", "cluster", "authority", "path", "refresh_seconds", "timeout_ms", "required"];
     let object = Object::new(path, json, FIELDS, problems)?;
-    let name = read_text(&object, "name", None, problems);
+    let default = match kind {
+        Kind::List => None,
+        Kind::Countries => Some("countries"),
+        Kind::Systems => Some("asn"),
+        Kind::Patches => Some("patches"),
+    };
+    let name = read_text(&object, "name", default, problems);
     let cluster = read_text(&object, "cluster", None, problems);
     let path = read_text(&object, "path", None, problems);
     let authority = read_text(&object, "authority", cluster, problems);
@@ -75,6 +94,7 @@ fn read_feed(path: &str, json: &Json, problems: &mut Problems) -> Option<Source>
             .add(&at, format_args!("it does not begin with '/'; write such as /block.txt"));
     }
     Some(Source {
+        kind,
         name: name?.to_owned(),
         cluster: cluster?.to_owned(),
         authority: authority?.to_owned(),

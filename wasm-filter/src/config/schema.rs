@@ -122,8 +122,10 @@ fn check_fields(schema: &Value, place: &Place<'_>, checks: &mut usize) {
     for (name, field) in schema["properties"].as_object().unwrap() {
         let around = |value: Value| {
             let mut object = least(schema);
-            // Fields of which only one may be there; a country needs one of the first two.
-            for (one, other) in [("table", "from_header"), ("rules", "seclang")] {
+            // Fields of which only one may be there; a country needs one of the first three.
+            for (one, other) in
+                [("table", "from_header"), ("feed", "from_header"), ("rules", "seclang")]
+            {
                 if name == one {
                     object.as_object_mut().unwrap().remove(other);
                 }

@@ -1,0 +1,151 @@
+//! The built filter, made ready for Envoy: callbacks that do nothing are no longer among its exports.
+//!
+//! The SDK exports all callbacks there are, and Envoy makes each that it finds: for every piece of every body, for
+//! one. To enter the VM takes as long as a check does.
+
+use crate::failure::{Failure, Outcome};
+
+/// What the filter leaves as the SDK has it: to continue, or nothing.
+const IDLE: &[&str] = &[
+    "proxy_on_done",
+    "proxy_on_downstream_connection_close",
+    "proxy_on_downstream_data",
+    "proxy_on_foreign_function",
+    "proxy_on_grpc_receive_initial_metadata",
+    "proxy_on_grpc_receive_trailing_metadata",
+    "proxy_on_log",
+    "proxy_on_new_connection",
+    "proxy_on_queue_ready",
+    "proxy_on_request_body",
+    "proxy_on_request_trailers",
+    "proxy_on_response_body",
+    "proxy_on_response_trailers",
+    "proxy_on_upstream_connection_close",
+    "proxy_on_upstream_data",
+];
+
+/// Magic number and version of a module.
+const HEAD: &[u8] = b"\0asm\x01\0\0\0";
+
+/// The section that lists exports (WebAssembly 1.0, section 5.5.10).
+const EXPORTS: u8 = 7;
+
+/// The module without exports of callbacks that do nothing.
+///
+/// # Errors
+/// If these are not the bytes of a module.
+pub(crate) fn without_idle_callbacks(module: &[u8]) -> Outcome<Vec<u8>> {
+    rewritten(module).ok_or_else(|| Failure::new("what was built is no module of WebAssembly"))
+}
+
+fn rewritten(module: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = module.strip_prefix(HEAD)?;
+    let mut out = HEAD.to_vec();
+    while let Some((&id, behind)) = rest.split_first() {
+        rest = behind;
+        let length = number(&mut rest)?;
+        let (content, behind) = rest.split_at_checked(length)?;
+        rest = behind;
+        let content = match id {
+            EXPORTS => kept_exports(content)?,
+            _ => content.to_vec(),
+        };
+        out.push(id);
+        push_number(content.len(), &mut out);
+        out.extend(content);
+    }
+    Some(out)
+}
+
+fn kept_exports(mut section: &[u8]) -> Option<Vec<u8>> {
+    let (mut count, mut kept) = (0, Vec::new());
+    for _ in 0..number(&mut section)? {
+        let before = section;
+        let length = number(&mut section)?;
+        let (name, behind) = section.split_at_checked(length)?;
+        // A byte says what it is, a number which.
+        section = behind.get(1..)?;
+        number(&mut section)?;
+        if !IDLE.iter().any(|idle| idle.as_bytes() == name) {
+            count += 1;
+            kept.extend_from_slice(before.strip_suffix(section)?);
+        }
+    }
+    let mut out = Vec::new();
+    push_number(count, &mut out);
+    out.extend(kept);
+    Some(out)
+}
+
+/// A number of variable length (unsigned LEB128), which is taken away.
+fn number(rest: &mut &[u8]) -> Option<usize> {
+    let mut number = 0usize;
+    for shift in (0..usize::BITS).step_by(7) {
+        let (byte, behind) = rest.split_first()?;
+        *rest = behind;
+        number |= usize::from(byte & 0x7F) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+fn push_number(mut number: usize, out: &mut Vec<u8>) {
+    loop {
+        let low = (number & 0x7F) as u8;
+        number >>= 7;
+        if number == 0 {
+            return out.push(low);
+        }
+        out.push(low | 0x80);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(id: u8, content: &[u8]) -> Vec<u8> {
+        let mut out = vec![id];
+        push_number(content.len(), &mut out);
+        [out, content.to_vec()].concat()
+    }
+
+    fn module(names: &[&str]) -> Vec<u8> {
+        let mut exports = Vec::new();
+        push_number(names.len(), &mut exports);
+        for (place, name) in names.iter().enumerate() {
+            push_number(name.len(), &mut exports);
+            exports.extend_from_slice(name.as_bytes());
+            exports.push(0);
+            push_number(1_000 * place, &mut exports);
+        }
+        let others = |id| section(id, &[id; 300]);
+        [HEAD.to_vec(), others(1), section(EXPORTS, &exports), others(10)].concat()
+    }
+
+    #[test]
+    fn idle_callbacks_are_gone() {
+        let names = ["memory", "proxy_on_log", "proxy_on_request_headers", "proxy_on_request_body"];
+        let lean = without_idle_callbacks(&module(&names)).unwrap();
+        let again = without_idle_callbacks(&lean).unwrap();
+        assert_eq!(lean, again, "a second time there is nothing to take");
+        let text = String::from_utf8_lossy(&lean);
+        for (name, kept) in names.iter().zip([true, false, true, false]) {
+            assert_eq!(text.contains(name), kept, "{name}");
+        }
+        let untouched = module(&["memory", "proxy_on_request_headers"]);
+        assert_eq!(without_idle_callbacks(&untouched).unwrap(), untouched);
+    }
+
+    #[test]
+    fn no_module() {
+        let whole = module(&["memory", "proxy_on_log"]);
+        // Behind the head and behind a section it may end.
+        let ends = [8, 8 + 303, whole.len() - 303];
+        for end in (0..whole.len()).filter(|end| !ends.contains(end)) {
+            assert!(without_idle_callbacks(&whole[..end]).is_err(), "cut at {end}");
+        }
+    }
+}
