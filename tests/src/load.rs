@@ -6,7 +6,10 @@
 //! only for the requests that were on their way (*coordinated omission*). In a closed loop each connection sends its next
 //! request when the last one is answered, and what it took is counted from when it was sent.
 //!
-//! Every answer's status is compared with what was expected.
+//! Every answer's status is compared with what was expected. Statuses that say that there is too much to do are counted apart,
+//! with times of their own: who is turned away at once must not make those look fast who are served.
+//!
+//! Nothing waits for ever: connecting, an answer and what is on its way at the end have their limits.
 
 mod answer;
 
@@ -30,6 +33,12 @@ use answer::Progress;
 const DRAIN: Duration = Duration::from_secs(5);
 /// Longer than anything should take: whoever is silent for so long is counted as broken.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long all connections together may take to be opened, and one that is opened anew.
+const CONNECTING: Duration = Duration::from_secs(20);
+const CONNECTING_ANEW: Duration = Duration::from_secs(2);
+/// The header field that tells clients apart, with the digits that are replaced (see [`Plan::keys`]).
+pub const KEY_FIELD: &str = "x-key: 00000000";
+const KEY_DIGITS: usize = 8;
 /// The most bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 const READ_BYTES: usize = 64 << 10;
@@ -71,13 +80,19 @@ pub struct Plan<'a> {
     pub count: Option<usize>,
     /// The requests, over and over in this order.
     pub shots: &'a [Shot],
+    /// Statuses of those that are turned away, as there is too much to do.
+    pub shed: &'a [u16],
+    /// So many clients, told apart by [`KEY_FIELD`], which requests then have to have; 0 for requests as they are.
+    pub keys: u32,
 }
 
 /// What came of it.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// What each answered request took, in microseconds, in ascending order.
+    /// What each answered request took, in microseconds, in ascending order; without those that were turned away.
     pub micros: Vec<u32>,
+    /// What each took that was turned away.
+    pub shed_micros: Vec<u32>,
     /// The requests that were due.
     pub due: u64,
     /// Requests that were due and never sent, as no connection was free.
@@ -95,9 +110,12 @@ pub struct Seen {
 impl Seen {
     /// What this share of the requests did not exceed, in milliseconds.
     pub fn percentile_ms(&self, share: f64) -> f64 {
-        let place = (self.micros.len() as f64 * share) as usize;
-        let last = self.micros.len().saturating_sub(1);
-        f64::from(self.micros.get(place.min(last)).copied().unwrap_or(0)) / 1e3
+        percentile_ms(&self.micros, share)
+    }
+
+    /// The same of those that were turned away.
+    pub fn shed_percentile_ms(&self, share: f64) -> f64 {
+        percentile_ms(&self.shed_micros, share)
     }
 
     /// The mean, in milliseconds.
@@ -122,6 +140,12 @@ impl Seen {
     }
 }
 
+fn percentile_ms(micros: &[u32], share: f64) -> f64 {
+    let place = (micros.len() as f64 * share) as usize;
+    let last = micros.len().saturating_sub(1);
+    f64::from(micros.get(place.min(last)).copied().unwrap_or(0)) / 1e3
+}
+
 /// Sends what is planned.
 ///
 /// # Errors
@@ -136,6 +160,7 @@ pub fn run(plan: &Plan<'_>) -> Outcome<Seen> {
     generator.run()?;
     let mut seen = generator.seen;
     seen.micros.sort_unstable();
+    seen.shed_micros.sort_unstable();
     seen.cpu_seconds = thread_seconds() - cpu;
     Ok(seen)
 }
@@ -151,6 +176,8 @@ struct Client {
     stream: TcpStream,
     /// What is on its way: the number of the request, and since when it counts.
     sent: Option<(usize, Instant)>,
+    /// The request as this client sends it, where clients are told apart.
+    own: Vec<u8>,
     /// Bytes of it that are written.
     written: usize,
     /// What has come of the answer.
@@ -161,6 +188,8 @@ struct Generator<'a> {
     plan: &'a Plan<'a>,
     epoll: OwnedFd,
     timer: OwnedFd,
+    /// Where the digits of the key stand in each request.
+    key_places: Vec<usize>,
     clients: Vec<Client>,
     free: VecDeque<usize>,
     begun: Instant,
@@ -183,6 +212,7 @@ impl<'a> Generator<'a> {
             plan,
             epoll,
             timer,
+            key_places: key_places(plan)?,
             clients: Vec::new(),
             free: (0..plan.connections).collect(),
             begun: Instant::now(),
@@ -190,22 +220,24 @@ impl<'a> Generator<'a> {
             seen: Seen::default(),
             buffer: vec![0; READ_BYTES],
         };
+        let begun = Instant::now();
         for number in 0..plan.connections {
-            let client = generator.connect(number)?;
+            let rest = CONNECTING.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
+            let client = generator.connect(number, rest)?;
             generator.clients.push(client);
         }
         Ok(generator)
     }
 
-    fn connect(&self, number: usize) -> Outcome<Client> {
+    fn connect(&self, number: usize, patience: Duration) -> Outcome<Client> {
         let stream =
-            TcpStream::connect_timeout(&self.plan.to, PATIENCE).map_err(doing("connect"))?;
+            TcpStream::connect_timeout(&self.plan.to, patience).map_err(doing("connect"))?;
         stream.set_nodelay(true).map_err(doing("set nodelay"))?;
         stream.set_nonblocking(true).map_err(doing("set a socket"))?;
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         epoll::add(&self.epoll, &stream, EventData::new_u64(number as u64), flags)
             .map_err(doing("wait for a socket"))?;
-        Ok(Client { stream, sent: None, written: 0, input: Vec::new() })
+        Ok(Client { stream, sent: None, own: Vec::new(), written: 0, input: Vec::new() })
     }
 
     fn run(&mut self) -> Outcome<()> {
@@ -229,7 +261,8 @@ impl<'a> Generator<'a> {
             }
             for event in &events {
                 let number = event.data.u64();
-                if number != TIMER {
+                // Opening connections anew takes time where nobody answers: the end is looked for here, too.
+                if number != TIMER && self.begun.elapsed() < self.plan.time + DRAIN {
                     self.look_at(usize::try_from(number).unwrap_or(usize::MAX))?;
                 }
             }
@@ -274,11 +307,21 @@ impl<'a> Generator<'a> {
             };
             self.free.pop_front();
             let shot = self.next % self.plan.shots.len();
+            let key = key(self.next, self.plan.keys);
             self.next += 1;
             let Some(client) = self.clients.get_mut(number) else { return Ok(()) };
             client.sent = Some((shot, self.begun + due));
             client.written = 0;
             client.input.clear();
+            if let (Some(&place), Some(shot)) =
+                (self.key_places.get(shot), self.plan.shots.get(shot))
+            {
+                client.own.clear();
+                client.own.extend_from_slice(&shot.bytes);
+                if let Some(digits) = client.own.get_mut(place..place + KEY_DIGITS) {
+                    digits.copy_from_slice(format!("{key:08}").as_bytes());
+                }
+            }
             self.write(number)?;
         }
         Ok(())
@@ -300,7 +343,10 @@ impl<'a> Generator<'a> {
     fn write(&mut self, number: usize) -> Outcome<()> {
         let Some(client) = self.clients.get_mut(number) else { return Ok(()) };
         while let Some((shot, _)) = client.sent {
-            let bytes = self.plan.shots.get(shot).map_or(&[][..], |shot| &shot.bytes);
+            let bytes = match self.plan.keys {
+                0 => self.plan.shots.get(shot).map_or(&[][..], |shot| &shot.bytes),
+                _ => &client.own,
+            };
             let rest = bytes.get(client.written..).unwrap_or_default();
             if rest.is_empty() {
                 return Ok(());
@@ -349,11 +395,15 @@ impl<'a> Generator<'a> {
             }
             Progress::Done { status, closes } => {
                 let micros = u32::try_from(since.elapsed().as_micros()).unwrap_or(u32::MAX);
-                self.seen.micros.push(micros);
                 self.seen.seconds = self.begun.elapsed().as_secs_f64();
-                if status != shot.status {
-                    let wrong = (shot.class.clone(), shot.status, status);
-                    *self.seen.wrong.entry(wrong).or_default() += 1;
+                if status != shot.status && self.plan.shed.contains(&status) {
+                    self.seen.shed_micros.push(micros);
+                } else {
+                    self.seen.micros.push(micros);
+                    if status != shot.status {
+                        let wrong = (shot.class.clone(), shot.status, status);
+                        *self.seen.wrong.entry(wrong).or_default() += 1;
+                    }
                 }
                 let whole = client.written == shot.bytes.len();
                 client.sent = None;
@@ -368,12 +418,33 @@ impl<'a> Generator<'a> {
 
     /// Opens a connection anew.
     fn replace(&mut self, number: usize) -> Outcome<()> {
-        let client = self.connect(number)?;
+        let client = self.connect(number, CONNECTING_ANEW)?;
         if let Some(old) = self.clients.get_mut(number) {
             *old = client;
         }
         Ok(())
     }
+}
+
+/// Where the digits of the key begin in each request; nothing where there are no keys.
+fn key_places(plan: &Plan<'_>) -> Outcome<Vec<usize>> {
+    if plan.keys == 0 {
+        return Ok(Vec::new());
+    }
+    let field = KEY_FIELD.as_bytes();
+    let place = |shot: &Shot| {
+        let start = shot.bytes.windows(field.len()).position(|window| window == field)?;
+        Some(start + field.len() - KEY_DIGITS)
+    };
+    let places: Option<Vec<usize>> = plan.shots.iter().map(place).collect();
+    places.ok_or_else(|| Failure::new(format!("a request has no field `{KEY_FIELD}`")))
+}
+
+/// The key of a request: all of them come once before one comes again, in an order that is not theirs.
+const fn key(number: usize, keys: u32) -> u64 {
+    // A step that has no divisor in common with the powers of ten that keys are.
+    const STEP: u64 = 7_368_787;
+    if keys == 0 { 0 } else { (number as u64 % keys as u64) * STEP % keys as u64 }
 }
 
 #[cfg(test)]
@@ -387,7 +458,8 @@ mod tests {
     }
 
     fn plan(to: SocketAddr, connections: usize, pace: Pace, shots: &[Shot]) -> Plan<'_> {
-        Plan { to, connections, pace, time: Duration::from_secs(1), count: None, shots }
+        let time = Duration::from_secs(1);
+        Plan { to, connections, pace, time, count: None, shots, shed: &[], keys: 0 }
     }
 
     #[test]
@@ -403,6 +475,35 @@ mod tests {
         assert_eq!(wrong, [(("/".to_owned(), 403, 200), 5)]);
         let first = Plan { count: Some(10), ..plan(to, 3, Pace::Closed, &shots) };
         assert_eq!(run(&first).unwrap().answered(), 10);
+    }
+
+    #[test]
+    fn who_is_turned_away_is_counted_apart() {
+        let to = upstream::spawn(0).unwrap();
+        let shots = [shot("/", 200), shot("/", 403)];
+        let plan = Plan { shed: &[503, 200], ..plan(to, 2, Pace::Open(20.0), &shots) };
+        let seen = run(&plan).unwrap();
+        // What is right where it was asked for is not turned away.
+        assert_eq!((seen.answered(), seen.shed_micros.len(), seen.wrong_count()), (10, 10, 0));
+        assert!(seen.shed_percentile_ms(0.99) > 0.0);
+    }
+
+    #[test]
+    fn each_key_comes_once_before_one_comes_again() {
+        for keys in [1, 1000, 100_000] {
+            let seen: std::collections::BTreeSet<u64> =
+                (0..keys as usize).map(|number| key(number, keys)).collect();
+            assert_eq!(seen.len(), keys as usize);
+            assert_eq!(key(keys as usize, keys), key(0, keys));
+        }
+        let to = upstream::spawn(0).unwrap();
+        let echo = Request::get("/echo").header("x-key", "00000000").bytes();
+        let shots = [Shot { bytes: echo, class: "echo".to_owned(), status: 200 }];
+        let keyed = Plan { keys: 1000, ..plan(to, 2, Pace::Open(20.0), &shots) };
+        assert_eq!(run(&keyed).unwrap().answered(), 20);
+        let without = [shot("/", 200)];
+        let told = run(&Plan { keys: 5, ..plan(to, 1, Pace::Closed, &without) }).unwrap_err();
+        assert!(told.to_string().contains("x-key"), "{told}");
     }
 
     #[test]

@@ -27,8 +27,8 @@ use engine::{Built, Engine};
 use prepare::Set;
 use report::Report;
 
-/// `cargo xtask bench …`: `engine`, `authz`, `counts`, `decisions`, `filter`, `load`, `hostile`, `micro`, `operators`, one of [`http::NAMES`], or a file of
-/// requests.
+/// `cargo xtask bench …`: `engine`, `authz`, `counts`, `decisions`, `filter`, `load`, `hostile`, `micro`, `operators`,
+/// `sizing`, one of [`http::NAMES`], or a file of requests.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     let Some((word, rest)) = arguments.split_first() else { return ftw::bench(arguments) };
     match word.as_str() {
@@ -42,6 +42,7 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
         "load" => load::command(rest),
         "micro" => micro::command(rest),
         "operators" => operators::command(rest),
+        "sizing" => http::sizing(rest),
         _ => ftw::bench(arguments),
     }
 }

@@ -12,11 +12,14 @@ use serde_json::Value;
 
 use crate::failure::{Failure, Outcome, io};
 use crate::http::Request;
-use crate::load::Shot;
+use crate::load::{KEY_FIELD, Shot};
 use crate::settings;
 
 /// Where definitions are, from the top folder.
 pub const FOLDER: &str = "bench/http";
+
+/// All definitions.
+pub const NAMES: [&str; 4] = ["barbacana", "crowdsec", "proxies", "curves"];
 
 /// The status of a request that is to be refused, until it is known who refuses it.
 pub const REFUSED: u16 = 403;
@@ -47,6 +50,15 @@ pub struct Part {
     pub stacks: Vec<String>,
     /// One after the other.
     pub loads: Vec<Load>,
+    /// The curve that this part is a point of, and where on it.
+    #[serde(default)]
+    pub curve: Option<String>,
+    /// See `curve`.
+    #[serde(default)]
+    pub at: Option<f64>,
+    /// So many clients send the requests, told apart by a field of the head.
+    #[serde(default)]
+    pub keys: u32,
 }
 
 /// Where requests are from.
@@ -72,6 +84,12 @@ pub struct Load {
     /// Rates one after the other.
     #[serde(default)]
     pub climb: Option<Climb>,
+    /// So many times the highest rate that the climb before has held: what becomes of more than can be done.
+    #[serde(default)]
+    pub beyond: Option<f64>,
+    /// Other load generators send it as well, where they are there.
+    #[serde(default)]
+    pub by_tools: bool,
     /// For how long, at the most.
     #[serde(default = "a_minute")]
     pub seconds: f64,
@@ -147,8 +165,45 @@ impl Definition {
             }
             sources.push((source.parts.unwrap_or(1), shots));
         }
-        Ok(mixed(&sources))
+        let mut shots = mixed(&sources);
+        if part.keys > 0 {
+            shots.iter_mut().for_each(with_key);
+        }
+        Ok(shots)
     }
+
+    /// Seconds that the long form takes at the most, as planned here, with all stacks there: what is sent, and
+    /// [`START_SECONDS`] for each start of a stack.
+    pub fn planned_seconds(&self) -> f64 {
+        let parts = self.parts.iter().map(|part| {
+            let loads: f64 = part.loads.iter().map(Load::planned_seconds).sum();
+            (loads + START_SECONDS) * part.stacks.len() as f64
+        });
+        parts.sum()
+    }
+}
+
+/// Seconds for a start of a stack, the requests that do not count, and its end: Envoys with CRS in their workers take six.
+const START_SECONDS: f64 = 4.0;
+/// Rates of a climb that are reckoned with; and requests of a second where a load is a number of requests.
+const CLIMB_STEPS: f64 = 7.0;
+const COUNTED_PER_SECOND: f64 = 250.0;
+
+impl Load {
+    fn planned_seconds(&self) -> f64 {
+        let steps = if self.climb.is_some() { CLIMB_STEPS } else { 1.0 };
+        let counted = self.count.map_or(f64::MAX, |count| count as f64 / COUNTED_PER_SECOND);
+        let tools = if self.by_tools { 3.0 } else { 1.0 };
+        self.seconds.min(counted) * steps * tools
+    }
+}
+
+/// Puts the field behind the first line that tells clients apart.
+fn with_key(shot: &mut Shot) {
+    let line = shot.bytes.windows(2).position(|window| window == b"\r\n").map_or(0, |at| at + 2);
+    let rest = shot.bytes.split_off(line);
+    shot.bytes.extend_from_slice(format!("{KEY_FIELD}\r\n").as_bytes());
+    shot.bytes.extend_from_slice(&rest);
 }
 
 /// One source alone as it is; several so that each has its share of every round.
@@ -232,6 +287,37 @@ mod tests {
         for round in all.chunks(10) {
             assert_eq!(round.iter().filter(|shot| shot.class == "b").count(), 1);
         }
+    }
+
+    /// What is too long is not run, and what is never run is never true.
+    #[test]
+    fn every_bench_ends_within_ten_minutes_and_all_within_thirty_five() {
+        let stacks = crate::bench::stack::Stacks::read().unwrap();
+        let mut all = 0.0;
+        for name in NAMES {
+            let definition = Definition::read(name).unwrap();
+            let seconds = definition.planned_seconds();
+            println!("{name}: {seconds:.0} s");
+            assert!(seconds <= 600.0, "{name} takes {seconds} s");
+            all += seconds;
+            for part in &definition.parts {
+                assert_eq!(part.curve.is_some(), part.at.is_some(), "{name}: {}", part.name);
+                for stack in part.stacks.iter().chain(&definition.short.stacks) {
+                    assert!(stacks.has(stack), "{name}: {stack}");
+                }
+            }
+            assert!(definition.parts.iter().any(|part| part.name == definition.short.part));
+        }
+        assert!(all <= 35.0 * 60.0, "{all} s");
+    }
+
+    #[test]
+    fn clients_are_told_apart_by_a_field() {
+        let bytes = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n".to_vec();
+        let mut shot = Shot { bytes, class: String::new(), status: 200 };
+        with_key(&mut shot);
+        let text = String::from_utf8_lossy(&shot.bytes);
+        assert_eq!(text, "GET / HTTP/1.1\r\nx-key: 00000000\r\nhost: a\r\n\r\n");
     }
 
     #[test]

@@ -52,6 +52,14 @@ impl Account {
     }
 }
 
+/// CPU time of this process's children that have ended, in seconds.
+pub(super) fn children_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+    let ticks = fields.skip(13).take(2).filter_map(|field| field.parse::<f64>().ok());
+    ticks.sum::<f64>() / TICKS_PER_SECOND
+}
+
 /// Accounts of all processes of a stack at one time.
 #[derive(Clone, Debug)]
 pub struct Accounts(pub Vec<Account>);
@@ -71,15 +79,21 @@ impl Accounts {
 pub struct Row {
     /// The part of the definition.
     pub part: String,
+    /// The curve that it is a point of, and where on it.
+    pub curve: Option<(String, f64)>,
     /// The stack.
     pub stack: String,
+    /// The load generator.
+    pub tool: &'static str,
     /// Whether its verdicts are ours.
     pub ours: bool,
+    /// Seconds from the start of the first process to the first answer.
+    pub start_seconds: f64,
     /// Connections.
     pub connections: usize,
     /// Requests a second that were due; `None` where each waited for the last answer.
     pub rate: Option<f64>,
-    /// Answered requests.
+    /// Answered requests, without those that were turned away.
     pub answered: u64,
     /// Of these in a second.
     pub per_second: f64,
@@ -97,6 +111,10 @@ pub struct Row {
     pub max_ms: f64,
     /// Wrong answers: class, status expected, status seen.
     pub wrong: BTreeMap<(String, u16, u16), u64>,
+    /// Requests that were turned away, as there was too much to do.
+    pub shed: u64,
+    /// What 99 of 100 of these did not exceed, in milliseconds.
+    pub shed_p99_ms: f64,
     /// Requests without an answer.
     pub broken: u64,
     /// Requests that were due and not sent.
@@ -116,10 +134,15 @@ impl Row {
         self.used.iter().filter(|account| account.process != UPSTREAM)
     }
 
-    /// CPU time of all that is measured, for each request, in microseconds.
+    /// CPU time of all that is measured, for each answered request, in microseconds.
     pub fn cpu_us(&self) -> f64 {
-        self.measured().map(|account| account.cpu_seconds).sum::<f64>() * 1e6
-            / self.answered.max(1) as f64
+        // From zero: a sum of nothing is -0.
+        self.measured().fold(0.0, |sum, account| sum + self.us_each(account))
+    }
+
+    /// CPU time of one process for each answered request, in microseconds.
+    pub fn us_each(&self, account: &Account) -> f64 {
+        account.cpu_seconds * 1e6 / self.answered.max(1) as f64
     }
 
     /// Requests that one processor can do in a second, by their CPU time.
@@ -138,7 +161,7 @@ impl Row {
     /// For whoever waits.
     pub fn line(&self) -> String {
         format!(
-            "{}: {}, {}: {:.0}/s, p50 {:.2} ms, p99 {:.2} ms, {:.0} us of CPU each{}",
+            "{}: {}, {}: {:.0}/s, p50 {:.2} ms, p99 {:.2} ms, {:.0} us of CPU each{}{}",
             self.part,
             self.stack,
             self.load(),
@@ -146,6 +169,7 @@ impl Row {
             self.p50_ms,
             self.p99_ms,
             self.cpu_us(),
+            if self.shed > 0 { format!(", {} turned away", self.shed) } else { String::new() },
             if self.held { "" } else { " (not held)" },
         )
     }

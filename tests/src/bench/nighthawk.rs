@@ -3,53 +3,21 @@
 //! Its default predicates end a run at the first 4xx, and `--concurrency` multiplies the rate, so both are set. It reads requests from a
 //! file, of which it takes those without a body here. It is not packaged, and what is tested is that its JSON is read.
 
-use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
+use super::told::{self, Told};
 use crate::failure::{Failure, Outcome, io};
 use crate::load::{Pace, Plan};
 
 /// The most bytes of a file of requests that it reads.
 const FILE_BYTES_MAX: usize = 1_000_000;
 
-/// What it has seen.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Told {
-    /// Answers by the first digit of their status: 1xx to 5xx.
-    pub answers: [u64; 5],
-    /// Streams that were reset, and connections that failed.
-    pub broken: u64,
-    /// Requests that found no connection.
-    pub unsent: u64,
-    /// Seconds.
-    pub seconds: f64,
-    /// Milliseconds.
-    pub mean_ms: f64,
-    /// The median.
-    pub p50_ms: f64,
-    /// What 90 of 100 did not exceed.
-    pub p90_ms: f64,
-    /// What 99 of 100 did not exceed.
-    pub p99_ms: f64,
-    /// The most.
-    pub max_ms: f64,
-}
-
-fn program() -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .map(|folder| folder.join("nighthawk_client"))
-        .find(|path| path.is_file())
-}
-
-/// Whether it is on the path.
-pub fn is_there() -> bool {
-    program().is_some()
-}
+/// Its name.
+pub const PROGRAM: &str = "nighthawk_client";
 
 /// Sends what is planned by it; `None` where it is not there, in a closed loop, and for requests with bodies.
 ///
@@ -57,20 +25,18 @@ pub fn is_there() -> bool {
 ///
 /// If it fails, or says what is not understood.
 pub fn run(plan: &Plan<'_>, folder: &Path) -> Outcome<Option<Told>> {
-    let (Some(program), Pace::Open(rate)) = (program(), plan.pace) else { return Ok(None) };
+    let (Some(program), Pace::Open(rate)) = (told::program(PROGRAM), plan.pace) else {
+        return Ok(None);
+    };
     let Some(requests) = requests(plan) else { return Ok(None) };
     let file = folder.join("nighthawk.json");
     fs::write(&file, requests).map_err(io("write", &file))?;
     let mut command = Command::new(&program);
     command.args(arguments(plan, rate, &file));
-    let output = command.output().map_err(io("run", &program))?;
-    match told(&String::from_utf8_lossy(&output.stdout)) {
-        Some(told) => Ok(Some(told)),
-        None => Err(Failure::new(format!(
-            "nighthawk_client: {}",
-            String::from_utf8_lossy(&output.stderr)
-        ))),
-    }
+    let (text, cpu_seconds) = told::output(&mut command, plan.time, &folder.join("nighthawk.out"))?;
+    let told =
+        told(&text).ok_or_else(|| Failure::new(format!("nighthawk_client: {text:.2000}")))?;
+    Ok(Some(Told { cpu_seconds, ..told }))
 }
 
 fn arguments(plan: &Plan<'_>, rate: f64, file: &Path) -> Vec<String> {
@@ -148,6 +114,7 @@ fn told(text: &str) -> Option<Told> {
         p90_ms: at(0.9)?,
         p99_ms: at(0.99)?,
         max_ms: milliseconds(&latency["max"])?,
+        cpu_seconds: 0.0,
     })
 }
 
@@ -175,6 +142,7 @@ mod tests {
             p90_ms: 0.9,
             p99_ms: 2.5,
             max_ms: 7.0,
+            cpu_seconds: 0.0,
         };
         assert_eq!(told(include_str!("fixtures/nighthawk.json")), Some(expected));
         assert_eq!(told("{}"), None);
@@ -187,7 +155,16 @@ mod tests {
         let plan = |shots: &[Shot]| {
             let to = ([127, 0, 0, 1], 80).into();
             let (pace, time) = (Pace::Open(5.0), Duration::from_secs(3));
-            requests(&Plan { to, connections: 7, pace, time, count: None, shots })
+            requests(&Plan {
+                to,
+                connections: 7,
+                pace,
+                time,
+                count: None,
+                shots,
+                shed: &[],
+                keys: 0,
+            })
         };
         let get = shot("GET /a?b HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n");
         let read: Value = serde_json::from_str(&plan(&[get]).unwrap()).unwrap();

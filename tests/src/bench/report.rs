@@ -1,9 +1,10 @@
-//! Tables and CSV of what was seen.
+//! Tables, CSV and plots of what was seen.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use super::definition::Definition;
+use super::Results;
 use super::measure::Row;
 use super::plot;
 use crate::failure::{Outcome, io};
@@ -13,23 +14,23 @@ use crate::failure::{Outcome, io};
 /// # Errors
 ///
 /// If they cannot be written.
-pub fn write(
-    folder: &Path,
-    name: &str,
-    definition: &Definition,
-    rows: &[Row],
-    about: &str,
-) -> Outcome<String> {
+pub fn write(folder: &Path, name: &str, results: &Results, about: &str) -> Outcome<String> {
     fs::create_dir_all(folder).map_err(io("make", folder))?;
-    let table = markdown(definition, rows, about);
+    let table = markdown(results, about);
+    let rows = &results.rows;
     let mut files = vec![(format!("{name}.md"), table.clone()), (format!("{name}.csv"), csv(rows))];
-    for (number, part) in definition.parts.iter().enumerate() {
+    for (number, part) in results.definition.parts.iter().enumerate() {
         let of_part: Vec<&Row> = rows.iter().filter(|row| row.part == part.name).collect();
-        if !of_part.is_empty() {
-            let title = format!("{}: {}", definition.title, part.name);
+        // A point of a curve is in the plot of its curve.
+        if !of_part.is_empty() && part.curve.is_none() {
+            let title = format!("{}: {}", results.definition.title, part.name);
             files.push((format!("{name}-{number}-latency.svg"), plot::latency(&title, &of_part)));
             files.push((format!("{name}-{number}-cpu.svg"), plot::cpu(&title, &of_part)));
         }
+    }
+    for (curve, points) in curves(rows) {
+        let file = curve.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+        files.push((format!("{name}-curve-{file}.svg"), plot::curve(&curve, &points)));
     }
     for (file, text) in files {
         let path = folder.join(file);
@@ -38,7 +39,19 @@ pub fn write(
     Ok(table)
 }
 
-fn markdown(definition: &Definition, rows: &[Row], about: &str) -> String {
+/// The points of each curve.
+fn curves(rows: &[Row]) -> BTreeMap<String, Vec<(f64, &Row)>> {
+    let mut curves: BTreeMap<String, Vec<(f64, &Row)>> = BTreeMap::new();
+    for row in rows {
+        if let Some((curve, at)) = &row.curve {
+            curves.entry(curve.clone()).or_default().push((*at, row));
+        }
+    }
+    curves
+}
+
+fn markdown(results: &Results, about: &str) -> String {
+    let Results { definition, rows, without } = results;
     let mut text = format!("# {}\n\n{about}\n", definition.title);
     for part in &definition.parts {
         let of_part: Vec<&Row> = rows.iter().filter(|row| row.part == part.name).collect();
@@ -53,24 +66,54 @@ fn markdown(definition: &Definition, rows: &[Row], about: &str) -> String {
         }
     }
     text.push_str(NOTES);
+    let wrong: Vec<String> = rows.iter().filter_map(wrong).collect();
+    text.push_str(&list("Wrong answers", &wrong));
+    text.push_str(&list("Not measured", without));
     text
 }
 
-const HEAD: &str = "| stack | load | req/s | mean ms | p50 ms | p99 ms | max ms | CPU us each | req/s per CPU | \
-                    RSS MiB | mean, CPU to the first | wrong, broken, unsent | client us |\n\
-                    |---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|\n";
+fn list(title: &str, lines: &[String]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\n{title}:\n\n{}\n",
+        lines.iter().map(|line| format!("- {line}\n")).collect::<String>()
+    )
+}
 
-const NOTES: &str = "\nWhat a request took is counted from when it was due. CPU time and memory (the most so far) are those of the \
-                     proxy and of what it asks, without upstream and client; the client's CPU time has its own column. \
-                     A rate that was not held has a star.\n";
+/// What was answered wrongly, by kind of request.
+fn wrong(row: &Row) -> Option<String> {
+    let kinds = row.wrong.iter().map(|((class, expected, seen), count)| {
+        format!("{count} of `{class}` with {seen} (not {expected})")
+    });
+    let kinds = kinds.collect::<Vec<_>>().join(", ");
+    let (stack, part, load) = (&row.stack, &row.part, row.load());
+    (!kinds.is_empty()).then(|| format!("{stack}, {part}, {load}, by {}: {kinds}", row.tool))
+}
+
+const HEAD: &str = "| stack | load | by | req/s | mean ms | p50 ms | p99 ms | max ms | CPU us each | req/s per CPU | \
+                    CPU us, most RSS MiB | mean, CPU to the first | turned away (p99 ms) | wrong, broken, unsent | client us |\n\
+                    |---|---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|\n";
+
+const NOTES: &str = "\nWhat a request took is counted from when it was due; without those that were turned away (503, 504), which \
+                     are counted apart. CPU time and memory (the most so far) are those of the proxy and of what it asks, without \
+                     upstream and client; the client's CPU time has its own column. A rate that was not held has a star.\n";
 
 fn line(row: &Row, first: &Row) -> String {
-    let memory = row.measured().map(|it| format!("{} {}", it.process, it.rss_peak >> 20));
+    let processes = row
+        .measured()
+        .map(|it| format!("{} {:.0}, {}", it.process, row.us_each(it), it.rss_peak >> 20));
+    let shed = match row.shed {
+        0 => "–".to_owned(),
+        shed => format!("{shed} ({:.1})", row.shed_p99_ms),
+    };
     format!(
-        "| {} | {}{} | {:.0} | {:.2} | {:.2} | {:.2} | {:.1} | {:.0} | {:.0} | {} | {:.2}, {:.2} | {}, {}, {} | {:.0} |\n",
+        "| {} | {}{} | {} | {:.0} | {:.2} | {:.2} | {:.2} | {:.1} | {:.0} | {:.0} | {} | {:.2}, {:.2} | {shed} | {}, {}, {} | {:.0} |\n",
         row.stack,
         row.load(),
         if row.held { "" } else { " *" },
+        row.tool,
         row.per_second,
         row.mean_ms,
         row.p50_ms,
@@ -78,7 +121,7 @@ fn line(row: &Row, first: &Row) -> String {
         row.max_ms,
         row.cpu_us(),
         row.per_cpu(),
-        memory.collect::<Vec<_>>().join(", "),
+        processes.collect::<Vec<_>>().join("; "),
         row.mean_ms / first.mean_ms.max(1e-6),
         row.cpu_us() / first.cpu_us().max(1e-6),
         row.wrong.values().sum::<u64>(),
@@ -88,36 +131,45 @@ fn line(row: &Row, first: &Row) -> String {
     )
 }
 
-fn csv(rows: &[Row]) -> String {
-    let mut text = "part,stack,connections,rate,held,answered,per_second,mean_ms,p50_ms,p90_ms,p99_ms,max_ms,cpu_us,\
-                    client_us,wrong,broken,unsent,processes\n"
-        .to_owned();
+/// The names of the columns, which [`super::sizing`] reads.
+pub(super) const COLUMNS: &str = "part,curve,at,stack,tool,connections,rate,held,answered,per_second,mean_ms,p50_ms,p90_ms,\
+                                  p99_ms,max_ms,cpu_us,client_us,shed,shed_p99_ms,wrong,broken,unsent,start_seconds,processes";
+
+pub(super) fn csv(rows: &[Row]) -> String {
+    let mut text = format!("{COLUMNS}\n");
     for row in rows {
-        let processes = row.used.iter().map(|it| {
-            let us = it.cpu_seconds * 1e6 / row.answered.max(1) as f64;
-            format!("{}:{us:.1}us:{}KiB", it.process, it.rss_peak >> 10)
-        });
-        text.push_str(&format!(
-            "\"{}\",{},{},{},{},{},{:.1},{:.3},{:.3},{:.3},{:.3},{:.3},{:.1},{:.1},{},{},{},{}\n",
-            row.part,
-            row.stack,
-            row.connections,
-            row.rate.map(|rate| rate.to_string()).unwrap_or_default(),
-            row.held,
-            row.answered,
-            row.per_second,
-            row.mean_ms,
-            row.p50_ms,
-            row.p90_ms,
-            row.p99_ms,
-            row.max_ms,
-            row.cpu_us(),
-            row.client_us,
-            row.wrong.values().sum::<u64>(),
-            row.broken,
-            row.unsent,
+        let processes = row
+            .used
+            .iter()
+            .map(|it| format!("{}:{:.1}us:{}KiB", it.process, row.us_each(it), it.rss_peak >> 10));
+        let (curve, at) = row.curve.clone().unzip();
+        let fields = [
+            format!("\"{}\"", row.part),
+            curve.unwrap_or_default(),
+            at.map(|at| at.to_string()).unwrap_or_default(),
+            row.stack.clone(),
+            row.tool.to_owned(),
+            row.connections.to_string(),
+            row.rate.map(|rate| format!("{rate:.1}")).unwrap_or_default(),
+            row.held.to_string(),
+            row.answered.to_string(),
+            format!("{:.1}", row.per_second),
+            format!("{:.3}", row.mean_ms),
+            format!("{:.3}", row.p50_ms),
+            format!("{:.3}", row.p90_ms),
+            format!("{:.3}", row.p99_ms),
+            format!("{:.3}", row.max_ms),
+            format!("{:.1}", row.cpu_us()),
+            format!("{:.1}", row.client_us),
+            row.shed.to_string(),
+            format!("{:.3}", row.shed_p99_ms),
+            row.wrong.values().sum::<u64>().to_string(),
+            row.broken.to_string(),
+            row.unsent.to_string(),
+            format!("{:.2}", row.start_seconds),
             processes.collect::<Vec<_>>().join(" "),
-        ));
+        ];
+        text.push_str(&(fields.join(",") + "\n"));
     }
     text
 }

@@ -6,21 +6,22 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
 use super::definition::{FOLDER, yaml};
 use super::measure::{Account, Accounts, UPSTREAM};
-use crate::failure::{Failure, Outcome, io};
+use crate::failure::{Failure, Outcome, doing, io};
 use crate::http;
 use crate::load::Shot;
 use crate::log::{Folder, tail};
 use crate::process::Process;
 use crate::{ports, settings};
 
-/// Compiling CRS, or a module of wasm, takes seconds on a busy machine.
+/// Compiling CRS, or a module of wasm, takes seconds on a busy machine, and a thousand profiles take minutes.
 const START: Duration = Duration::from_secs(60);
+const START_FOR_EACH_PROFILE: Duration = Duration::from_millis(250);
 
 /// A stack, see the file.
 #[derive(Clone, Debug, Deserialize)]
@@ -33,18 +34,24 @@ struct Stack {
     #[serde(default)]
     empty: bool,
     #[serde(default)]
+    direct: bool,
+    #[serde(default)]
     program: Option<String>,
+    #[serde(default)]
+    processor: Option<String>,
     #[serde(default)]
     arguments: Vec<String>,
     #[serde(default)]
     file: String,
-    /// A file without which the program will not do.
+    /// The variable that names a file without which it will not do.
     #[serde(default)]
-    needs: Option<PathBuf>,
+    needs: Option<String>,
     #[serde(default = "one")]
     workers: usize,
     #[serde(default = "one")]
     threads: usize,
+    #[serde(default)]
+    profiles: usize,
     #[serde(default)]
     refuses: Vec<String>,
 }
@@ -79,6 +86,7 @@ pub struct Running {
     stack: Stack,
     processes: Vec<(String, Process)>,
     port: u16,
+    start_seconds: f64,
 }
 
 impl Stacks {
@@ -89,6 +97,11 @@ impl Stacks {
     /// If it is not in order.
     pub fn read() -> Outcome<Self> {
         yaml(&format!("{FOLDER}/stacks.yaml")).map(Self)
+    }
+
+    /// Whether there is one of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
     }
 
     /// Starts a stack and waits until it answers.
@@ -126,10 +139,32 @@ struct Starter {
 
 impl Starter {
     fn start(mut self, name: &str) -> Result<Running, Missing> {
-        let program = match &self.stack.program {
-            Some(program) => Some(self.peer(program)?),
-            None => None,
-        };
+        if let Some(needed) = &self.stack.needs {
+            needed_file(needed)?;
+        }
+        let named = self.stack.program.as_ref().or(self.stack.processor.as_ref());
+        let peer = named.map(|program| self.peer(program)).transpose()?;
+        let begun = Instant::now();
+        let is_peer = !self.stack.is_ours();
+        match self.processes(peer.as_deref()) {
+            Ok(()) => {}
+            // What somebody else's program does is told, and ends nothing.
+            Err(failure) if is_peer => return Err(Missing::Peer(failure.to_string())),
+            Err(failure) => return Err(failure.into()),
+        }
+        // The proxy goes first when they are dropped.
+        self.processes.reverse();
+        Ok(Running {
+            name: name.to_owned(),
+            port: if self.stack.direct { self.upstream } else { self.port },
+            stack: self.stack,
+            processes: self.processes,
+            start_seconds: begun.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// Starts what belongs to it, the upstream first.
+    fn processes(&mut self, peer: Option<&Path>) -> Outcome<()> {
         let mut upstream = Command::new(settings::sample_upstream()?);
         upstream.arg(format!("127.0.0.1:{}", self.upstream));
         self.spawn(UPSTREAM, &mut upstream, self.upstream)?;
@@ -139,18 +174,15 @@ impl Starter {
         if self.stack.empty {
             self.empty_ext_proc()?;
         }
-        match program {
-            Some(program) => self.proxy(&program)?,
-            None => self.envoy()?,
+        match peer {
+            Some(program) if self.stack.processor.is_some() => {
+                self.processor(program)?;
+                self.envoy()
+            }
+            Some(program) => self.proxy(program),
+            None if self.stack.direct => Ok(()),
+            None => self.envoy(),
         }
-        // The proxy goes first when they are dropped.
-        self.processes.reverse();
-        Ok(Running {
-            name: name.to_owned(),
-            stack: self.stack,
-            processes: self.processes,
-            port: self.port,
-        })
     }
 
     /// The program of somebody else: on the path, or named in `GLACIS_BENCH_…`.
@@ -167,16 +199,9 @@ impl Starter {
                 .into_iter()
                 .find(|path| path.is_file())
         };
-        let found = named.or_else(on_path);
-        let found = found.ok_or_else(|| {
+        named.or_else(on_path).ok_or_else(|| {
             Missing::Peer(format!("`{program}` is not installed (or named in {variable})"))
-        })?;
-        match &self.stack.needs {
-            Some(file) if !file.exists() => {
-                Err(Missing::Peer(format!("{} is missing", file.display())))
-            }
-            _ => Ok(found),
-        }
+        })
     }
 
     fn ext_proc(&mut self) -> Outcome<()> {
@@ -189,6 +214,19 @@ impl Starter {
             .arg(config)
             .env("TOKIO_WORKER_THREADS", self.stack.threads.to_string());
         self.spawn("ext-proc", &mut command, self.ext_proc_admin)
+    }
+
+    /// An external processor of somebody else.
+    fn processor(&mut self, program: &Path) -> Outcome<()> {
+        let mut command = self.peer_command(program)?;
+        command.env("GOMAXPROCS", self.stack.threads.to_string());
+        let name = self.stack.processor.clone().unwrap_or_default();
+        let log = self.folder.file(&format!("{name}.log"));
+        let mut process = Process::start(&name, &mut command, &log)?;
+        let socket = self.folder.file("ext-proc.sock");
+        process.wait_until(START, || socket.exists())?;
+        self.processes.push((name, process));
+        Ok(())
     }
 
     fn empty_ext_proc(&mut self) -> Outcome<()> {
@@ -225,20 +263,34 @@ impl Starter {
     }
 
     fn proxy(&mut self, program: &Path) -> Outcome<()> {
+        let mut command = self.peer_command(program)?;
+        command.env("GOMAXPROCS", self.stack.workers.to_string());
+        let name = self.stack.program.clone().unwrap_or_default();
+        self.spawn(&name, &mut command, self.port)
+    }
+
+    /// A program of somebody else with its configuration and arguments.
+    fn peer_command(&self, program: &Path) -> Outcome<Command> {
         let stack = self.stack.clone();
         // What a configuration includes lies beside it.
+        let text = self.read(&stack.file)?;
         for file in ["modsecurity.conf", "coraza.conf"] {
-            self.folder.write(file, &self.filled(&self.read(file)?)?)?;
+            if text.contains(file) {
+                self.folder.write(file, &self.filled(&self.read(file)?)?)?;
+            }
         }
-        let config = self.folder.write(&stack.file, &self.filled(&self.read(&stack.file)?)?)?;
+        let config = self.folder.write(&stack.file, &self.filled(&text)?)?;
         let mut command = Command::new(program);
         for argument in &stack.arguments {
             let argument = argument.replace("@CONFIG@", &config.display().to_string());
             command.arg(self.filled(&argument)?);
         }
-        command.env("GOMAXPROCS", stack.workers.to_string()).env("HOME", self.folder.path());
-        let name = stack.program.unwrap_or_default();
-        self.spawn(&name, &mut command, self.port)
+        command.env("HOME", self.folder.path()).current_dir(self.folder.path());
+        // Programs out of packages that are not installed find their libraries there.
+        if let Some(libraries) = env::var_os("GLACIS_BENCH_LIBRARIES") {
+            command.env("LD_LIBRARY_PATH", libraries);
+        }
+        Ok(command)
     }
 
     /// Starts a process and waits until there is an answer on a port of its own.
@@ -254,7 +306,8 @@ impl Starter {
         };
         let is_good = |status| status == 200 || status == 403;
         let ready = || http::fetch(address, target).is_ok_and(|answer| is_good(answer.status));
-        process.wait_until(START, ready).map_err(|failure| {
+        let patience = START + START_FOR_EACH_PROFILE * self.stack.profiles as u32;
+        process.wait_until(patience, ready).map_err(|failure| {
             let log = tail(&self.folder.read(&log));
             Failure::new(format!("{failure}\n{log}"))
         })?;
@@ -271,7 +324,7 @@ impl Starter {
     fn filled(&self, text: &str) -> Outcome<String> {
         let path = |path: PathBuf| path.display().to_string();
         let mut text = text.to_owned();
-        let places: [(&str, &dyn Fn() -> Outcome<String>); 10] = [
+        let places: [(&str, &dyn Fn() -> Outcome<String>); 17] = [
             ("@PORT@", &|| Ok(self.port.to_string())),
             ("@ADMIN@", &|| Ok(self.admin.to_string())),
             ("@EXT_PROC_ADMIN@", &|| Ok(self.ext_proc_admin.to_string())),
@@ -280,8 +333,15 @@ impl Starter {
             ("@FOLDER@", &|| Ok(path(self.folder.path().to_path_buf()))),
             ("@ROOT@", &|| Ok(path(settings::root()))),
             ("@CRS@", &|| settings::crs().map(path)),
+            ("@CRS_SPACED@", &|| spaced(&settings::crs()?, &self.folder).map(path)),
             ("@WASM@", &|| settings::wasm().map(path)),
+            ("@WASM_ENGINE@", &|| settings::wasm_with_engine().map(path)),
+            ("@BUNDLE@", &bundle),
             ("@PATCHES@", &patches),
+            ("@PROFILES@", &|| Ok(profiles(self.stack.profiles))),
+            ("@THREADS@", &|| Ok(self.stack.threads.to_string())),
+            ("@MODSECURITY_MODULE@", &|| named_file("GLACIS_BENCH_MODSECURITY_MODULE").map(path)),
+            ("@CORAZA_WASM@", &|| named_file("GLACIS_BENCH_CORAZA_WASM").map(path)),
         ];
         for (name, place) in places {
             if text.contains(name) {
@@ -292,6 +352,56 @@ impl Starter {
     }
 }
 
+/// The file that a variable names.
+fn named_file(variable: &str) -> Outcome<PathBuf> {
+    let named = env::var_os(variable).map(PathBuf::from);
+    named
+        .filter(|path| path.is_file())
+        .ok_or_else(|| Failure::new(format!("{variable} names no file")))
+}
+
+fn needed_file(variable: &str) -> Result<(), Missing> {
+    named_file(variable).map(drop).map_err(|failure| Missing::Peer(failure.to_string()))
+}
+
+/// A copy of CRS with an empty line before each rule: the parser of ModSecurity 3.0.9 takes a rule without actions to go on
+/// in the next line.
+fn spaced(crs: &Path, folder: &Folder) -> Outcome<PathBuf> {
+    let to = folder.file("crs");
+    let rules = to.join("rules");
+    fs::create_dir_all(&rules).map_err(io("make", &rules))?;
+    let setup = "crs-setup.conf.example";
+    fs::copy(crs.join(setup), to.join(setup)).map_err(io("copy", &crs.join(setup)))?;
+    let from = crs.join("rules");
+    for entry in fs::read_dir(&from).map_err(io("list", &from))?.flatten() {
+        let text = fs::read_to_string(entry.path()).map_err(io("read", &entry.path()))?;
+        let is_rules = entry.path().extension().is_some_and(|kind| kind == "conf");
+        let text = if is_rules { text.replace("\nSecRule ", "\n\nSecRule ") } else { text };
+        let file = rules.join(entry.file_name());
+        fs::write(&file, text).map_err(io("write", &file))?;
+    }
+    Ok(to)
+}
+
+/// CRS as the wasm-filter with the engine takes it.
+fn bundle() -> Outcome<String> {
+    glacis(
+        Command::new(settings::cli()?).args(["bundle", "--quiet", "--crs"]).arg(settings::crs()?),
+    )
+}
+
+/// So many profiles that differ in an exclusion each, as keys of ext-proc's configuration.
+fn profiles(count: usize) -> String {
+    let mut text = "profiles:\n".to_owned();
+    for number in 1..=count {
+        text.push_str(&format!(
+            "  team-{number}:\n    exclusions:\n    - {{rules: [942100], targets: [\"ARGS:comment{number}\"], \
+             owner: team-{number}, reason: bench, expires: never}}\n"
+        ));
+    }
+    text
+}
+
 /// All virtual patches of the repository, as the wasm-filter reads them, in one line.
 fn patches() -> Outcome<String> {
     let folder = settings::root().join("rules/virtual-patches");
@@ -300,17 +410,26 @@ fn patches() -> Outcome<String> {
     let mut files: Vec<PathBuf> =
         files.filter(|path| path.extension().is_some_and(|kind| kind == "yaml")).collect();
     files.sort();
-    let program = settings::cli()?;
-    let output = Command::new(&program).args(["patches", "filter"]).args(files).output();
-    let output = output.map_err(io("run", &program))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() || text.trim().is_empty() {
-        return Err(Failure::new(format!(
-            "glacis patches: {}",
-            String::from_utf8_lossy(&output.stderr)
-        )));
-    }
+    let mut command = Command::new(settings::cli()?);
+    let text = glacis(command.args(["patches", "filter"]).args(files))?;
     Ok(text.lines().map(str::trim).collect())
+}
+
+/// What our command line prints.
+fn glacis(command: &mut Command) -> Outcome<String> {
+    let output = command.output().map_err(doing("run glacis"))?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if !output.status.success() || text.is_empty() {
+        return Err(Failure::new(format!("glacis: {}", String::from_utf8_lossy(&output.stderr))));
+    }
+    Ok(text)
+}
+
+impl Stack {
+    /// Whether verdicts are ours, or nobody's.
+    const fn is_ours(&self) -> bool {
+        self.program.is_none() && self.processor.is_none() && self.needs.is_none()
+    }
 }
 
 impl Running {
@@ -321,7 +440,12 @@ impl Running {
 
     /// Whether its verdicts are ours, or nobody's.
     pub const fn is_ours(&self) -> bool {
-        self.stack.program.is_none()
+        self.stack.is_ours()
+    }
+
+    /// Seconds from the start of the first process to the first answer of the last.
+    pub const fn start_seconds(&self) -> f64 {
+        self.start_seconds
     }
 
     /// Where it listens.

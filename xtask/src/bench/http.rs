@@ -1,54 +1,184 @@
 //! `cargo xtask bench barbacana`, `crowdsec`, `proxies`, `curves`: HTTP through Envoy and other proxies, as `bench/http` defines
-//! it. `bench/http.md` says what is measured and how.
+//! it; `sizing`: what the curves say. `bench/http.md` says what is measured and how.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cargo::{self, find_on_path};
-use crate::failure::{Failure, Outcome};
+use crate::cargo::{self, Artifacts, find_on_path};
+use crate::failure::{self, Failure, Outcome};
 use crate::{fetch, suite};
 
 /// Definitions in `bench/http`.
 pub(super) const NAMES: [&str; 4] = ["barbacana", "crowdsec", "proxies", "curves"];
 
-/// `bench NAME [--short]`: `--short` takes seconds, leaves peers out, and proves that it works.
+/// What Debian has of other proxies.
+const PACKAGES: [&str; 4] = ["nginx", "libnginx-mod-http-modsecurity", "haproxy", "caddy"];
+
+/// Programs of ours in Go with Coraza in them, by their folders in `bench/drivers`.
+const GO_DRIVERS: [(&str, &str); 2] = [
+    ("coraza-proxy", "GLACIS_BENCH_CORAZA_PROXY"),
+    ("coraza-ext-proc", "GLACIS_BENCH_CORAZA_EXT_PROC"),
+];
+
+const OHA: &str = "oha";
+const OHA_VERSION: &str = "1.16.0";
+
+/// `bench NAME [--short] [--oha] [--report]`: `--short` takes seconds, leaves peers out, and proves that it works; `--oha`
+/// builds that load generator where it is missing; `--report` copies what was written to `docs/results/http`.
 pub(super) fn command(name: &str, arguments: &[String]) -> Outcome<()> {
-    let (flags, _) = crate::flags(arguments, &["--short"])?;
+    let (flags, _) = crate::flags(arguments, &["--short", "--oha", "--report"])?;
+    let short = flags.contains(&"--short");
+    if short && flags.contains(&"--report") {
+        return Err(Failure::usage("the short form is not for a report"));
+    }
     let fetched = fetch::ensure()?;
     let wasm = suite::build_wasm()?;
-    let wanted = [
+    let artifacts = build(&[
         ("glacis-ext-proc", "glacis-ext-proc"),
         ("glacis-bench-empty-ext-proc", "empty-ext-proc"),
         ("glacis-cli", "glacis"),
         ("glacis-tests", "http-bench"),
         ("glacis-tests", "sample-upstream"),
-    ];
-    let wanted = wanted.into_iter().flat_map(|(package, bin)| ["-p", package, "--bin", bin]);
-    let build: Vec<&str> = ["--release"].into_iter().chain(wanted).collect();
-    let artifacts = cargo::build(&build)?;
-    let Some(program) = artifacts.binaries.get("http-bench") else {
-        return Err(Failure::new("the workspace has no binary named `http-bench`"));
-    };
+    ])?;
     let folder = super::folder();
     let workload = super::prepare::workload(&folder)?;
-    let mut run = Command::new(program);
-    run.arg(name).arg(workload).arg(folder.join("http")).args(&flags);
+    let written = folder.join("http");
+    let mut run = Command::new(program(&artifacts)?);
+    run.arg(name).arg(workload).arg(&written);
     run.envs(suite::settings(&fetched, Some(wasm), &artifacts));
-    if flags.is_empty() {
-        match coraza_proxy() {
-            Ok(program) => drop(run.env("GLACIS_BENCH_CORAZA_PROXY", program)),
-            Err(failure) => println!("without Coraza: {failure}"),
-        }
+    if short {
+        run.arg("--short");
+    } else {
+        peers(&mut run)?;
+        tools(&mut run, flags.contains(&"--oha"))?;
     }
-    cargo::run(&mut run)
+    cargo::run(&mut run)?;
+    if flags.contains(&"--report") {
+        report(name, &written)?;
+    }
+    Ok(())
 }
 
-/// The server of Go with Coraza, built anew when its source is.
-fn coraza_proxy() -> Outcome<PathBuf> {
-    let program = super::folder().join("coraza-proxy");
+/// `bench sizing [--report]`: a model of what the last runs have written.
+pub(super) fn sizing(arguments: &[String]) -> Outcome<()> {
+    let (flags, _) = crate::flags(arguments, &["--report"])?;
+    let artifacts = build(&[("glacis-tests", "http-bench")])?;
+    let written = super::folder().join("http");
+    cargo::run(Command::new(program(&artifacts)?).arg("sizing").arg(&written))?;
+    if flags.contains(&"--report") {
+        report("sizing", &written)?;
+    }
+    Ok(())
+}
+
+fn build(wanted: &[(&str, &str)]) -> Outcome<Artifacts> {
+    let wanted = wanted.iter().flat_map(|(package, bin)| ["-p", package, "--bin", bin]);
+    cargo::build(&["--release"].into_iter().chain(wanted).collect::<Vec<_>>())
+}
+
+fn program(artifacts: &Artifacts) -> Outcome<&PathBuf> {
+    let missing = || Failure::new("the workspace has no binary named `http-bench`");
+    artifacts.binaries.get("http-bench").ok_or_else(missing)
+}
+
+/// Tells the bench where other proxies are. What cannot be had is said, and left out.
+fn peers(run: &mut Command) -> Outcome<()> {
+    match fetch::debian::tree("proxies", &PACKAGES)? {
+        Ok(folder) => debian(run, &folder),
+        Err(why) => println!("without Debian's proxies: {why}"),
+    }
+    for (name, variable) in GO_DRIVERS {
+        match go_driver(name) {
+            Ok(program) => drop(run.env(variable, program)),
+            Err(failure) => println!("without {name}: {failure}"),
+        }
+    }
+    Ok(())
+}
+
+/// Programs that are unpacked, not installed. One that the user has named stays.
+fn debian(run: &mut Command, folder: &Path) {
+    let libraries = folder.join("usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH));
+    let places = [
+        ("GLACIS_BENCH_NGINX", "usr/sbin/nginx"),
+        ("GLACIS_BENCH_HAPROXY", "usr/sbin/haproxy"),
+        ("GLACIS_BENCH_CADDY", "usr/bin/caddy"),
+        ("GLACIS_BENCH_MODSECURITY_MODULE", "usr/lib/nginx/modules/ngx_http_modsecurity_module.so"),
+    ];
+    let places = places.map(|(variable, file)| (variable, folder.join(file)));
+    for (variable, path) in places.into_iter().chain([("GLACIS_BENCH_LIBRARIES", libraries)]) {
+        if std::env::var_os(variable).is_none() && path.exists() {
+            run.env(variable, path);
+        }
+    }
+}
+
+/// A program of Go with Coraza in it, built anew when its source is.
+fn go_driver(name: &str) -> Outcome<PathBuf> {
+    let program = super::folder().join(name);
     let go = find_on_path("go").ok_or_else(|| Failure::new("there is no Go on the path"))?;
-    let source = cargo::root().join("bench/drivers/coraza-proxy");
+    let source = cargo::root().join("bench/drivers").join(name);
     let mut build = Command::new(go);
     cargo::run(build.args(["build", "-o"]).arg(&program).arg(".").current_dir(source))?;
     Ok(program)
+}
+
+/// Puts oha on the path of the bench where it was built, or is to be.
+fn tools(run: &mut Command, wanted: bool) -> Outcome<()> {
+    let folder = super::folder().join(OHA);
+    let bin = folder.join("bin");
+    if wanted && find_on_path(OHA).is_none() && !bin.join(OHA).exists() {
+        let mut install =
+            cargo::cargo(["install", OHA, "--version", OHA_VERSION, "--locked", "--root"]);
+        cargo::run(install.arg(&folder))?;
+    }
+    if bin.join(OHA).exists() {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let paths = std::env::split_paths(&path).chain([bin]);
+        let joined = std::env::join_paths(paths);
+        run.env("PATH", joined.map_err(|error| Failure::new(error.to_string()))?);
+    }
+    Ok(())
+}
+
+/// Copies what a bench has written to where results are kept.
+fn report(name: &str, written: &Path) -> Outcome<()> {
+    let results = cargo::root().join("docs/results/http");
+    fs::create_dir_all(&results).map_err(failure::io("create", &results))?;
+    for entry in fs::read_dir(written).map_err(failure::io("list", written))?.flatten() {
+        let file = entry.file_name();
+        if is_of(name, &file.to_string_lossy()) {
+            let to = results.join(&file);
+            fs::copy(entry.path(), &to).map_err(failure::io("write", &to))?;
+            println!("{}", to.display());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file was written by the long form of this bench.
+fn is_of(name: &str, file: &str) -> bool {
+    let rest = file.strip_prefix(name).unwrap_or_default();
+    (rest.starts_with('.') || rest.starts_with('-')) && !rest.starts_with("-short")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_long_form_are_told_apart() {
+        for (file, expected) in [
+            ("curves.md", true),
+            ("curves.csv", true),
+            ("curves-curve-keys.svg", true),
+            ("curves-short.md", false),
+            ("curves-short-3-cpu.svg", false),
+            ("crowdsec.md", false),
+            ("curves", false),
+        ] {
+            assert_eq!(is_of("curves", file), expected, "{file}");
+        }
+    }
 }

@@ -60,6 +60,54 @@ fn file(
     Ok(found().ok_or_else(|| format!("Debian's package {package} has no {name}")))
 }
 
+/// A folder with the files of these packages and of all that they need and this machine lacks, as apt would install it; or why
+/// there is none.
+pub(crate) fn tree(name: &str, packages: &[&str]) -> Outcome<Result<PathBuf, String>> {
+    let place = super::path().join(format!("debian-{name}"));
+    let pin = packages.join(" ");
+    if super::is_stamped(&place, &pin) {
+        println!("{name}: already there");
+        return Ok(Ok(place));
+    }
+    if find_on_path("apt-get").is_none() || find_on_path("dpkg-deb").is_none() {
+        return Ok(Err(format!("no apt-get that would bring {pin}")));
+    }
+    println!("fetching {name} (Debian packages {pin})");
+    Ok(bring_tree(packages, &place, &pin).map(|()| place).map_err(|failure| failure.to_string()))
+}
+
+fn bring_tree(packages: &[&str], place: &Path, pin: &str) -> Outcome<()> {
+    let folder = Folder::open()?;
+    let scratch = folder.scratch()?;
+    let simulated = || {
+        let install = ["install", "--simulate", "--no-install-recommends"];
+        output(Command::new("apt-get").args(install).args(packages))
+    };
+    let told = simulated().or_else(|_| {
+        output(Command::new("apt-get").arg("update"))?;
+        simulated()
+    })?;
+    let mut wanted = to_install(&told);
+    // What is installed already is where its owner wants it, and not in the folder: it is needed there all the same.
+    wanted
+        .extend(packages.iter().copied().filter(|name| !wanted.contains(name)).collect::<Vec<_>>());
+    output(Command::new("apt-get").arg("download").args(&wanted).current_dir(&scratch))?;
+    let made = scratch.join("made");
+    for entry in fs::read_dir(&scratch).map_err(failure::io("list", &scratch))?.flatten() {
+        if entry.path().extension().is_some_and(|kind| kind == "deb") {
+            output(Command::new("dpkg-deb").arg("-x").arg(entry.path()).arg(&made))?;
+        }
+    }
+    folder.install(&made, place, pin)
+}
+
+/// The packages that are new, by what `apt-get install --simulate` tells: `Inst NAME (VERSION …)`. One that is only renewed has
+/// its old version in brackets behind its name.
+fn to_install(told: &str) -> Vec<&str> {
+    let names = told.lines().filter_map(|line| line.strip_prefix("Inst ")?.split_once(' '));
+    names.filter(|(_, rest)| !rest.starts_with('[')).map(|(name, _)| name).collect()
+}
+
 fn bring(package: &str, place: &Path) -> Outcome<()> {
     let folder = Folder::open()?;
     let scratch = folder.scratch()?;
@@ -77,4 +125,18 @@ fn bring(package: &str, place: &Path) -> Outcome<()> {
     let made = scratch.join("made");
     output(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&made))?;
     folder.install(&made, place, package)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_packages_are_told_from_those_that_are_renewed() {
+        let told = "Reading package lists...\nInst libone1 (1.6 Debian:12 [amd64])\n\
+                    Inst libtwo [2:3.8] (2:3.9 Debian-Security:12 [amd64]) []\n\
+                    Inst nginx (1.22 Debian:12 [amd64])\nConf nginx (1.22 Debian:12 [amd64])\n";
+        assert_eq!(to_install(told), ["libone1", "nginx"]);
+        assert_eq!(to_install(""), [""; 0]);
+    }
 }
