@@ -19,7 +19,7 @@ use crate::settings;
 pub const FOLDER: &str = "bench/http";
 
 /// All definitions.
-pub const NAMES: [&str; 4] = ["barbacana", "crowdsec", "proxies", "curves"];
+pub const NAMES: [&str; 5] = ["barbacana", "crowdsec", "proxies", "curves", "profiles"];
 
 /// The status of a request that is to be refused, until it is known who refuses it.
 pub const REFUSED: u16 = 403;
@@ -56,6 +56,9 @@ pub struct Part {
     /// See `curve`.
     #[serde(default)]
     pub at: Option<f64>,
+    /// Seconds that a start of a stack takes, where it is more than usual.
+    #[serde(default = "start_seconds")]
+    start_seconds: f64,
     /// So many clients send the requests, told apart by a field of the head.
     #[serde(default)]
     pub keys: u32,
@@ -173,18 +176,21 @@ impl Definition {
     }
 
     /// Seconds that the long form takes at the most, as planned here, with all stacks there: what is sent, and
-    /// [`START_SECONDS`] for each start of a stack.
+    /// the starts of the stacks.
     pub fn planned_seconds(&self) -> f64 {
         let parts = self.parts.iter().map(|part| {
             let loads: f64 = part.loads.iter().map(Load::planned_seconds).sum();
-            (loads + START_SECONDS) * part.stacks.len() as f64
+            (loads + part.start_seconds) * part.stacks.len() as f64
         });
         parts.sum()
     }
 }
 
 /// Seconds for a start of a stack, the requests that do not count, and its end: Envoys with CRS in their workers take six.
-const START_SECONDS: f64 = 4.0;
+const fn start_seconds() -> f64 {
+    4.0
+}
+
 /// Rates of a climb that are reckoned with; and requests of a second where a load is a number of requests.
 const CLIMB_STEPS: f64 = 7.0;
 const COUNTED_PER_SECOND: f64 = 250.0;

@@ -52,7 +52,8 @@ struct Line {
 ///
 /// If `curves` was not run, or its file cannot be read.
 pub fn write(folder: &Path, about: &str) -> Outcome<String> {
-    let curves = points(&folder.join("curves.csv"))?;
+    let mut curves = points(&folder.join("curves.csv"))?;
+    curves.extend(points(&folder.join("profiles.csv")).unwrap_or_default());
     // Without the mix, what is predicted is for pages alone.
     let mix = points(&folder.join("barbacana.csv")).unwrap_or_default();
     let text = text(&curves, &mix, about);

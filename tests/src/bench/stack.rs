@@ -21,7 +21,7 @@ use crate::{ports, settings};
 
 /// Compiling CRS, or a module of wasm, takes seconds on a busy machine, and a thousand profiles take minutes.
 const START: Duration = Duration::from_secs(60);
-const START_FOR_EACH_PROFILE: Duration = Duration::from_millis(250);
+const START_FOR_EACH_PROFILE: Duration = Duration::from_secs(1);
 
 /// A stack, see the file.
 #[derive(Clone, Debug, Deserialize)]

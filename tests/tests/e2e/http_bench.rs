@@ -20,7 +20,8 @@ fn benches_run_and_check_answers() {
         ("barbacana", &["crs", "first-verdict"][..]),
         ("crowdsec", &["patches", "out-of-band"]),
         ("proxies", &["upstream", "envoy-empty-ext-proc"]),
-        ("curves", &["crs-10-profiles"]),
+        ("curves", &["crs-pl4"]),
+        ("profiles", &["crs-3-profiles"]),
     ] {
         let options = Options { name, short: true, workload: &workload, folder: &run };
         let mut kept = 0;
@@ -45,8 +46,8 @@ fn benches_run_and_check_answers() {
     }
     let plots = std::fs::read_dir(&written).unwrap().flatten();
     let plots = plots.filter(|entry| entry.path().extension().is_some_and(|kind| kind == "svg"));
-    // Two of each, and one of a curve.
-    assert_eq!(plots.count(), 7);
+    // Two of each, and one of each curve.
+    assert_eq!(plots.count(), 8);
     // Too little for a line, enough to be read.
     let sizing = sizing::write(&written, "").unwrap();
     assert!(sizing.contains("## Fleets") && sizing.contains("not measured"), "{sizing}");

@@ -1,5 +1,5 @@
-//! `cargo xtask bench barbacana`, `crowdsec`, `proxies`, `curves`: HTTP through Envoy and other proxies, as `bench/http` defines
-//! it; `sizing`: what the curves say. `bench/http.md` says what is measured and how.
+//! `cargo xtask bench barbacana`, `crowdsec`, `proxies`, `curves`, `profiles`: HTTP through Envoy and other proxies, as
+//! `bench/http` defines it; `sizing`: what the curves say. `bench/http.md` says what is measured and how.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::failure::{self, Failure, Outcome};
 use crate::{fetch, suite};
 
 /// Definitions in `bench/http`.
-pub(super) const NAMES: [&str; 4] = ["barbacana", "crowdsec", "proxies", "curves"];
+pub(super) const NAMES: [&str; 5] = ["barbacana", "crowdsec", "proxies", "curves", "profiles"];
 
 /// What Debian has of other proxies.
 const PACKAGES: [&str; 4] = ["nginx", "libnginx-mod-http-modsecurity", "haproxy", "caddy"];
