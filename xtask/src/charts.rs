@@ -4,7 +4,7 @@
 //! `envoy-configs/` has the same objects for people without Helm. `--write` renews both, and the chart's README.
 
 mod attach;
-mod commands;
+pub(crate) mod commands;
 mod metrics;
 mod readme;
 mod refusals;
@@ -54,7 +54,10 @@ pub(crate) fn check(write: bool) -> Outcome<Option<String>> {
     differences.extend(render::compare(&helm, &values, write)?);
     differences.extend(attach::compare(&helm, write)?);
     if differences.is_empty() {
-        println!("{CHART}: {} files of values, {commands} commands of documents", values.len());
+        println!(
+            "{CHART}: {} files of values, {commands} commands and values of documents",
+            values.len()
+        );
         return Ok(left_out);
     }
     let told = differences.join("\n");

@@ -27,13 +27,15 @@ typed_config:
 {{- end -}}
 
 {{- define "glacis.envoy.receipt" -}}
-action: ALLOW
+# Denied is what has no receipt that says "allow". The policy's name tells in the access log who has refused.
+action: DENY
 policies:
-  glacis_receipt:
+  glacis_no_receipt:
     permissions: [{any: true}]
     principals:
-      - sourced_metadata:
-          metadata_matcher: {filter: glacis, path: [{key: verdict}], value: {string_match: {exact: allow}}}
+      - not_id:
+          sourced_metadata:
+            metadata_matcher: {filter: glacis, path: [{key: verdict}], value: {string_match: {exact: allow}}}
 {{- end -}}
 
 {{/* 2. The guard behind it: no receipt that says "allow", no upstream; only counted where the attachment fails open. */}}
@@ -85,7 +87,7 @@ local_reply_config:
             # Refusals by other RBAC filters, such as Istio's, are left as they are.
             expression: >-
               response.code_details.startsWith("ext_proc_error") ||
-              metadata.filter_metadata["envoy.filters.http.rbac"]["glacis_receipt_enforced_engine_result"] == "denied"
+              response.code_details.startsWith("rbac_access_denied_matched_policy[glacis_no_receipt]")
       status_code: 503
       body: {inline_string: "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"The request could not be checked. Try again later.\"}\n"}
       body_format_override:
@@ -99,6 +101,10 @@ local_reply_config:
 {{/* A service's cluster, with its breaker: (merge of an attachment with "part" "port" "health" "requests") */}}
 {{- define "glacis.envoy.cluster" -}}
 name: glacis-{{ .part }}
+{{- if .istio }}
+# Istio's proxies take a cluster's name out of statistics only where it ends so.
+alt_stat_name: glacis-{{ .part }};
+{{- end }}
 connect_timeout: 0.25s
 # The Service has no address of its own: every pod is a host.
 type: STRICT_DNS
