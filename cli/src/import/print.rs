@@ -53,7 +53,7 @@ fn body(profile: &Profile, indent: &str, is_top: bool, text: &mut String) {
     }
     if profile.crs {
         line(&format!("crs: {CRS}"));
-    } else if !is_top {
+    } else if !is_top && has_rules(profile) {
         line("crs: null");
     }
     if !profile.rules.is_empty() {
@@ -67,6 +67,12 @@ fn body(profile: &Profile, indent: &str, is_top: bool, text: &mut String) {
         }
         texts.iter().flat_map(|text| text.lines()).for_each(|text| line(&format!("  {text}")));
     }
+}
+
+/// Whether it has rules besides CRS. One without any, which is off, keeps those of the default profile: ext-proc refuses
+/// a profile without rules.
+fn has_rules(profile: &Profile) -> bool {
+    !(profile.rules.is_empty() && profile.setup.is_empty() && profile.directives.is_empty())
 }
 
 /// A text in quotes that mean the same in YAML and in JSON.
