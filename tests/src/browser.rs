@@ -183,7 +183,21 @@ impl Browser {
     ///
     /// If the browser does not answer, or the file cannot be written.
     pub fn picture(&mut self, path: &Path) -> Outcome<()> {
-        let answer = self.call("Page.captureScreenshot", &json!({"format": "png"}))?;
+        self.capture(path, &json!({"format": "png"}))
+    }
+
+    /// The same of the upper left part only: width and height in pixels of the page.
+    ///
+    /// # Errors
+    ///
+    /// As [`Browser::picture`].
+    pub fn picture_within(&mut self, path: &Path, size: (u32, u32)) -> Outcome<()> {
+        let clip = json!({"x": 0, "y": 0, "width": size.0, "height": size.1, "scale": 0.8});
+        self.capture(path, &json!({"format": "png", "clip": clip}))
+    }
+
+    fn capture(&mut self, path: &Path, parameters: &Value) -> Outcome<()> {
+        let answer = self.call("Page.captureScreenshot", parameters)?;
         let data = answer["data"].as_str().unwrap_or_default();
         let bytes = STANDARD.decode(data).map_err(doing("read the picture"))?;
         std::fs::write(path, bytes).map_err(io("write", path))

@@ -7,9 +7,10 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::cargo::{self, cargo, find_on_path, output};
+use crate::cargo::{self, Artifacts, cargo, output};
 use crate::failure::{self, Failure, Outcome};
-use crate::{fetch, suite};
+use crate::fetch::{self, Fetched};
+use crate::suite;
 
 /// Bytes that the files of ext-proc's image may have, CRS and the module left out.
 const BYTES_MAX: u64 = 40_000_000;
@@ -18,32 +19,70 @@ const BYTES_MAX: u64 = 40_000_000;
 const SERVICES: [&str; 2] = ["glacis-ext-proc", "glacis-ext-authz"];
 
 /// `cargo xtask image`: builds release binaries and lays out both images, tries them, and makes images of them where
-/// buildah is installed.
+/// buildah is installed or can be.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     crate::flags(arguments, &[])?;
     let fetched = fetch::ensure()?;
     let wasm = suite::build_wasm()?;
     let built = cargo::build(&["--release", "-p", SERVICES[0], "-p", SERVICES[1]])?;
-    let place = fetch::path().join("images");
     for service in SERVICES {
-        let program = built
-            .binaries
-            .get(service)
-            .ok_or_else(|| Failure::new(format!("no {service} was built")))?;
-        let root = place.join(service);
         let module = (service == SERVICES[0]).then_some(wasm.as_path());
-        let bytes = lay_out(&root, program, &fetched.crs, module)?;
-        let sbom = root.join("usr/share/glacis/sbom.cdx.json");
-        fs::write(&sbom, bill(service)?).map_err(failure::io("write", &sbom))?;
-        let config = place.join(format!("{service}.yaml"));
-        try_out(&root, service, &config)?;
+        let root = fetch::path().join("images").join(service);
+        let bytes = make(&root, service, &fetched, module, &built)?;
         println!("{service}: {:.1} MB without CRS and the module", bytes as f64 / 1e6);
-        match find_on_path("buildah") {
-            Some(buildah) => assemble(&buildah, &root, service)?,
-            None => println!("SKIPPED: no image was made of it (buildah is not installed)"),
+        if bytes > BYTES_MAX {
+            return Err(Failure::new(format!("{service}: the limit is {BYTES_MAX} bytes")));
         }
+        image(&root, service)?.iter().for_each(|remark| println!("{remark}"));
     }
     Ok(())
+}
+
+/// A step of the tests: the image of ext-proc with the program that has just been built, which is not optimised and
+/// larger than what is shipped. Returns what was left out, if anything was.
+pub(crate) fn check(fetched: &Fetched, wasm: &Path, built: &Artifacts) -> Outcome<Option<String>> {
+    let root = fetch::path().join("images/tried").join(SERVICES[0]);
+    let bytes = make(&root, SERVICES[0], fetched, Some(wasm), built)?;
+    println!("{}: {:.1} MB, not optimised", SERVICES[0], bytes as f64 / 1e6);
+    let remark = image(&root, SERVICES[0])?;
+    fs::remove_dir_all(&root).map_err(failure::io("remove", &root))?;
+    Ok(remark)
+}
+
+/// Lays out the files of an image and tries the program in them; returns how many bytes they have, CRS and the module
+/// left out.
+fn make(
+    root: &Path,
+    service: &str,
+    fetched: &Fetched,
+    module: Option<&Path>,
+    built: &Artifacts,
+) -> Outcome<u64> {
+    let program = built.binaries.get(service);
+    let program = program.ok_or_else(|| Failure::new(format!("no {service} was built")))?;
+    let bytes = lay_out(root, program, &fetched.crs, module)?;
+    let sbom = root.join("usr/share/glacis/sbom.cdx.json");
+    fs::write(&sbom, bill(service)?).map_err(failure::io("write", &sbom))?;
+    try_out(root, service)?;
+    Ok(bytes)
+}
+
+/// Makes an image of the files and runs it; or says why not.
+fn image(root: &Path, service: &str) -> Outcome<Option<String>> {
+    let buildah = match fetch::debian::installed("buildah", "buildah")? {
+        Ok(program) => Buildah { program },
+        Err(why) => {
+            return Ok(Some(format!("SKIPPED: no image of {service} was made ({why})")));
+        }
+    };
+    let archive = buildah.assemble(root, service)?;
+    let bytes = archive.metadata().map_err(failure::io("read", &archive))?.len();
+    println!("{service}: {} ({:.1} MB)", archive.display(), bytes as f64 / 1e6);
+    let told = buildah.run(&archive, service)?;
+    if !told.contains(service) {
+        return Err(Failure::new(format!("{service} in its image said {told:?}")));
+    }
+    Ok(None)
 }
 
 /// Lays out the files of one image and returns how many bytes they have, CRS and the module left out.
@@ -55,14 +94,7 @@ fn lay_out(root: &Path, program: &Path, crs: &Path, module: Option<&Path>) -> Ou
     let mut layout = Command::new("sh");
     layout.arg(script).arg(root).arg(program).arg(crs);
     output(layout.args(module))?;
-    let bytes = size(root)? - size(&root.join("usr/share/glacis"))?;
-    if bytes > BYTES_MAX {
-        return Err(Failure::new(format!(
-            "{}: {bytes} bytes; the limit is {BYTES_MAX}",
-            root.display()
-        )));
-    }
-    Ok(bytes)
+    Ok(size(root)? - size(&root.join("usr/share/glacis"))?)
 }
 
 fn size(folder: &Path) -> Outcome<u64> {
@@ -74,56 +106,65 @@ fn size(folder: &Path) -> Outcome<u64> {
 }
 
 /// Runs the program with nothing but the files of its image, and with the rules in it.
-fn try_out(root: &Path, service: &str, config: &Path) -> Outcome<()> {
+fn try_out(root: &Path, service: &str) -> Outcome<()> {
     let text =
         if service == SERVICES[0] { "crs: /usr/share/glacis/crs\n" } else { "otherwise: allow\n" };
-    fs::write(config, text).map_err(failure::io("write", config))?;
     let inside = root.join("etc/glacis/check.yaml");
-    fs::copy(config, &inside).map_err(failure::io("write", &inside))?;
-    let mut check = Command::new("unshare");
-    check.args(["--user", "--map-root-user", "chroot"]).arg(root);
-    check.arg(format!("/usr/bin/{service}")).args([
-        "--config",
-        "/etc/glacis/check.yaml",
-        "--check",
-    ]);
-    let told = output(&mut check);
+    fs::write(&inside, text).map_err(failure::io("write", &inside))?;
+    // Who is not root becomes it in a namespace of users, where that is allowed.
+    let is_root = output(Command::new("id").arg("-u"))?.trim() == "0";
+    let mut check = Command::new(if is_root { "chroot" } else { "unshare" });
+    if !is_root {
+        check.args(["--user", "--map-root-user", "chroot"]);
+    }
+    check.arg(root).arg(format!("/usr/bin/{service}"));
+    let told = output(check.args(["--config", "/etc/glacis/check.yaml", "--check"]));
     fs::remove_file(&inside).map_err(failure::io("remove", &inside))?;
     told.map(|_| ())
 }
 
-/// An image in an archive of OCI's form, by buildah, which needs no daemon.
-fn assemble(buildah: &Path, root: &Path, service: &str) -> Outcome<()> {
-    let run = |arguments: &[&str]| {
-        output(Command::new(buildah).args(["--storage-driver", "vfs"]).args(arguments))
-    };
-    let container = run(&["from", "scratch"])?;
-    let container = container.trim();
-    run(&["copy", container, &root.to_string_lossy(), "/"])?;
-    let entry = format!("[\"/usr/bin/{service}\"]");
-    run(&["config", "--user", "65532:65532", "--entrypoint", &entry, container])?;
-    let title = format!("org.opencontainers.image.title={service}");
-    run(&[
-        "config",
-        "--label",
-        &title,
-        "--label",
-        "org.opencontainers.image.licenses=Apache-2.0",
-        container,
-    ])?;
-    let archive = PathBuf::from(format!("{}.tar", root.display()));
-    let _ = fs::remove_file(&archive);
-    run(&[
-        "commit",
-        "--timestamp",
-        "0",
-        "--rm",
-        container,
-        &format!("oci-archive:{}:{service}", archive.display()),
-    ])?;
-    let bytes = archive.metadata().map_err(failure::io("read", &archive))?.len();
-    println!("{service}: {} ({:.1} MB)", archive.display(), bytes as f64 / 1e6);
-    Ok(())
+/// Makes images without a daemon.
+struct Buildah {
+    program: PathBuf,
+}
+
+impl Buildah {
+    fn told(&self, arguments: &[&str]) -> Outcome<String> {
+        // Nothing that others have configured or stored is touched.
+        let storage = fetch::path().join("images/storage");
+        let mut buildah = Command::new(&self.program);
+        buildah.args(["--storage-driver", "vfs", "--root"]).arg(storage.join("root"));
+        buildah.arg("--runroot").arg(storage.join("run"));
+        output(buildah.args(arguments))
+    }
+
+    /// An image in an archive of OCI's form.
+    fn assemble(&self, root: &Path, service: &str) -> Outcome<PathBuf> {
+        let container = self.told(&["from", "scratch"])?;
+        let container = container.trim();
+        self.told(&["copy", container, &root.to_string_lossy(), "/"])?;
+        let entry = format!("[\"/usr/bin/{service}\"]");
+        self.told(&["config", "--user", "65532:65532", "--entrypoint", &entry, container])?;
+        let title = format!("org.opencontainers.image.title={service}");
+        let licence = "org.opencontainers.image.licenses=Apache-2.0";
+        self.told(&["config", "--label", &title, "--label", licence, container])?;
+        let archive = PathBuf::from(format!("{}.tar", root.display()));
+        let _ = fs::remove_file(&archive);
+        let target = format!("oci-archive:{}:{service}", archive.display());
+        self.told(&["commit", "--timestamp", "0", "--rm", container, &target])?;
+        Ok(archive)
+    }
+
+    /// What the program in an image says, run as the user that the image names.
+    fn run(&self, archive: &Path, service: &str) -> Outcome<String> {
+        let container = self.told(&["from", &format!("oci-archive:{}", archive.display())])?;
+        let container = container.trim();
+        let program = format!("/usr/bin/{service}");
+        let told =
+            self.told(&["run", "--isolation", "chroot", container, "--", &program, "--version"]);
+        self.told(&["rm", container])?;
+        told
+    }
 }
 
 /// `cargo xtask sbom PACKAGE`.

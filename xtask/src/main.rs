@@ -96,7 +96,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "mesh",
-        options: "",
+        options: "[--report FILE]",
         about: "attacks through a real istiod and Envoy Gateway, built from source; as root",
         run: mesh::command,
     },
@@ -227,6 +227,49 @@ mod tests {
         check(&["--check", "--", "a", "--"], Ok((&["--check"], &["a", "--"])));
         check(&["--chekc"], Err(()));
         check(&["word"], Err(()));
+    }
+
+    /// `cargo xtask NAME --option` in documents: both are known, by the table above or somewhere in the programs.
+    #[test]
+    fn commands_in_documents_are_known() {
+        let root = cargo::root();
+        let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+        let programs =
+            ["xtask/src", "tests/src", "bench"].map(|folder| sources(&root.join(folder)));
+        let mut wrong = Vec::new();
+        for document in charts::commands::documents().unwrap() {
+            for (_, rest) in
+                read(&document).lines().filter_map(|line| line.split_once("cargo xtask "))
+            {
+                let rest = rest.split(['`', '#', ',', ';', ')', ':']).next().unwrap_or_default();
+                let mut words = rest.split_whitespace().map(|word| word.trim_end_matches('.'));
+                let name = words.next().unwrap_or_default();
+                let command = COMMANDS.iter().find(|command| command.name == name);
+                let is_known = |word: &&str| {
+                    let quoted = format!("\"{word}\"");
+                    programs.iter().any(|program| program.contains(&quoted))
+                };
+                let mut options = words.filter(|word| word.starts_with("--") && word.len() > 2);
+                if command.is_none() || !options.all(|option| is_known(&option)) {
+                    wrong.push(format!("{document}: cargo xtask {rest}"));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    /// The text of all sources in a folder.
+    fn sources(folder: &std::path::Path) -> String {
+        let mut text = String::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                text.push_str(&sources(&path));
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                text.push_str(&std::fs::read_to_string(&path).unwrap());
+            }
+        }
+        text
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::chaos;
 use crate::charts;
 use crate::failure::{self, Failure, Outcome};
 use crate::fetch::{self, Fetched};
+use crate::image;
 use crate::pins::WASM_TARGET;
 use crate::steps::Steps;
 use crate::tidy;
@@ -108,6 +109,8 @@ fn test_steps(steps: &mut Steps) -> Outcome<()> {
     // it a dependency could be compiled once for the binaries and again for the tests.
     let build = || cargo::build(&["--workspace", "--bins", "--tests"]);
     let artifacts = steps.run("build", build)?;
+    let remark = steps.run("image", || image::check(&fetched, &wasm, &artifacts))?;
+    steps.remark(remark);
     steps.run("test", || {
         let wasm = wasm.clone();
         let mut test = cargo(["test", "--workspace", "--no-fail-fast"]);

@@ -21,6 +21,7 @@ mod bypasses;
 mod canary;
 mod configs;
 mod decisions;
+mod documents;
 mod failure;
 mod feeds;
 mod filter;

@@ -4,6 +4,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
+use glacis_tests::browser;
 use glacis_tests::log::Folder;
 use glacis_tests::process::Process;
 
@@ -22,7 +23,13 @@ fn up(folder: &Folder, arguments: &[&str]) -> Process {
 #[test]
 fn once() {
     let folder = Folder::new(&folder("up-once")).unwrap();
-    let mut process = up(&folder, &["--once"]);
+    let pictures = folder.file("pictures").display().to_string();
+    let mut arguments = vec!["--once"];
+    // `the_page_in_a_browser` says when there is none.
+    if browser::find().is_some() {
+        arguments.extend(["--pictures", &pictures]);
+    }
+    let mut process = up(&folder, &arguments);
     let mut status = None;
     eventually("up --once ends", UP, || {
         status = process.ended();

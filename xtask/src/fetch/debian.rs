@@ -1,4 +1,4 @@
-//! Programs out of Debian's packages, without installing them: apt verifies what it downloads, and the package is
+//! Programs out of Debian's packages. Most are not installed: apt verifies what it downloads, and the package is
 //! unpacked into `.fetched/`. No service is started, and no privilege is needed.
 
 use std::fs;
@@ -106,6 +106,29 @@ fn bring_tree(packages: &[&str], place: &Path, pin: &str) -> Outcome<()> {
 fn to_install(told: &str) -> Vec<&str> {
     let names = told.lines().filter_map(|line| line.strip_prefix("Inst ")?.split_once(' '));
     names.filter(|(_, rest)| !rest.starts_with('[')).map(|(name, _)| name).collect()
+}
+
+/// The program on the path, which is installed where it is missing and we may do so: some do not work from a folder.
+/// Or why there is none.
+pub(crate) fn installed(name: &str, package: &str) -> Outcome<Result<PathBuf, String>> {
+    if let Some(found) = find_on_path(name) {
+        return Ok(Ok(found));
+    }
+    if find_on_path("apt-get").is_none() || output(Command::new("id").arg("-u"))?.trim() != "0" {
+        return Ok(Err(format!("no {name} on the path; install {package}")));
+    }
+    println!("installing {package} (Debian)");
+    let apt = |arguments: &[&str]| {
+        output(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    let install = ["install", "-y", "--no-install-recommends", package];
+    // Lists of packages that are there may do; without them they are brought first.
+    let outcome = apt(&install).or_else(|_| apt(&["update"]).and_then(|_| apt(&install)));
+    Ok(match (outcome, find_on_path(name)) {
+        (Ok(_), Some(found)) => Ok(found),
+        (Ok(_), None) => Err(format!("Debian's package {package} has no {name}")),
+        (Err(failure), _) => Err(failure.to_string()),
+    })
 }
 
 fn bring(package: &str, place: &Path) -> Outcome<()> {

@@ -7,10 +7,9 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::Folder;
-use crate::cargo::{find_on_path, output};
+use crate::cargo::find_on_path;
 use crate::failure::{self, Failure, Outcome};
 
 /// The program of `redis-tools`, which is a server when its name says so.
@@ -28,27 +27,10 @@ pub(crate) fn ensure() -> Outcome<PathBuf> {
         println!("Redis: {} is used", path.display());
         return Ok(path);
     }
-    if find_on_path(TOOLS).is_none() {
-        install()?;
+    match super::debian::installed(TOOLS, "redis-tools")? {
+        Ok(tools) => named_server(&tools, "redis-server"),
+        Err(why) => Err(missing(&why)),
     }
-    match find_on_path(TOOLS) {
-        Some(tools) => named_server(&tools, "redis-server"),
-        None => Err(missing("apt has installed redis-tools, but not the program")),
-    }
-}
-
-fn install() -> Outcome<()> {
-    println!("Redis: installing redis-tools");
-    let apt = |arguments: &[&str]| {
-        output(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
-    };
-    if find_on_path("apt-get").is_none() {
-        return Err(missing("there is no apt-get here"));
-    }
-    let install = ["install", "-y", "--no-install-recommends", "redis-tools"];
-    // Lists of packages that are there may do; without them they are brought first.
-    let installed = apt(&install).or_else(|_| apt(&["update"]).and_then(|_| apt(&install)));
-    installed.map(|_| ()).map_err(|error| missing(&error.to_string()))
 }
 
 fn missing(why: &str) -> Failure {

@@ -6,6 +6,7 @@
 )]
 
 mod identity;
+mod pictures;
 mod rows;
 mod table;
 
@@ -20,24 +21,41 @@ use identity::Identity;
 use tokio::signal::unix::{SignalKind, signal};
 
 const USAGE: &str = "\
-usage: up [--once]
+usage: up [--once] [--pictures FOLDER]
 
 Starts Envoy with envoy-configs/quickstart/, ext-proc with the OWASP CRS and a sample upstream,
 and beside it an Envoy with envoy-configs/ext-authz/ for keys and limits; sends requests and attacks, shows what became of each, and stays up until Ctrl-C.
 
-  --once  stop after the table; the status is 0 only if every answer was the expected one";
+  --once             stop after the table; the status is 0 only if every answer was the expected one
+  --pictures FOLDER  write pictures of ext-proc's page there, by Chromium, for documents";
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+struct Options {
+    once: bool,
+    pictures: Option<PathBuf>,
+}
+
+impl Options {
+    fn read(mut arguments: impl Iterator<Item = String>) -> Option<Self> {
+        let mut options = Self::default();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--once" => options.once = true,
+                "--pictures" => options.pictures = Some(arguments.next()?.into()),
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let once = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => false,
-        ["--once"] => true,
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
+    let Some(options) = Options::read(std::env::args().skip(1)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
     };
-    match run(once) {
+    match run(options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(failure) => {
@@ -51,13 +69,14 @@ fn main() -> ExitCode {
 ///
 /// The work is done in a thread, so that a signal is heard at any time. If it comes early we end
 /// without more ado: no child process outlives us.
-fn run(once: bool) -> Outcome<bool> {
+fn run(options: Options) -> Outcome<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(doing("make a runtime"))?.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(doing("listen to Ctrl-C"))?;
         let mut terminate = signal(SignalKind::terminate()).map_err(doing("listen to SIGTERM"))?;
+        let once = options.once;
         let (sender, work) = tokio::sync::oneshot::channel();
-        std::thread::spawn(move || sender.send(bring_up(once)).is_ok());
+        std::thread::spawn(move || sender.send(bring_up(&options)).is_ok());
         let (stack, mut identity, good) = tokio::select! {
             done = work => done.map_err(|_| Failure::new("the work ended in a panic"))??,
             _ = interrupt.recv() => return stopped(),
@@ -86,11 +105,16 @@ fn stopped() -> Outcome<bool> {
     Ok(true)
 }
 
-fn bring_up(once: bool) -> Outcome<(Stack, Identity, bool)> {
+fn bring_up(options: &Options) -> Outcome<(Stack, Identity, bool)> {
     let begun = Instant::now();
     let ports = choose_ports()?;
     println!("Starting ext-proc with the OWASP CRS, ext-authz, a sample upstream and Envoy …");
-    let stack = Stack::start(&folder(), ports, Processor::ExtProc, &[])?;
+    // What rules cost is counted in few requests, unless it is to be seen.
+    let processor = match options.pictures {
+        Some(_) => Processor::ExtProcWith("cost_sample: 1\n"),
+        None => Processor::ExtProc,
+    };
+    let stack = Stack::start(&folder(), ports, processor, &[])?;
     let identity = Identity::start(&folder().join("ext-authz"), ports.upstream)?;
     println!("Up after {:.1} s", begun.elapsed().as_secs_f64());
     let mut results = rows::send_all(&stack)?;
@@ -101,7 +125,10 @@ fn bring_up(once: bool) -> Outcome<(Stack, Identity, bool)> {
     if !good {
         println!("Rows with a ! are not what was expected: this is a fault, please report it.");
     }
-    if !once {
+    if let Some(folder) = &options.pictures {
+        pictures::take(&stack, folder)?;
+    }
+    if !options.once {
         println!("{}", invitation(&stack, &identity));
     }
     Ok((stack, identity, good))
