@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use glacis_engine::{Input, SourceError};
+use glacis_engine::{Input, Source as _, SourceError};
 
-use crate::{CrsSettings, ExclusionRules, RecordingSource, base};
+use crate::{CrsSettings, ExclusionRules, RecordingSource, base, glob};
 
 /// What a profile's rules are made of.
 ///
@@ -46,7 +46,7 @@ impl Assembly<'_> {
     /// Puts them together; CRS is looked for through `source`, files are read when the program is built.
     ///
     /// # Errors
-    /// When the folder is not one of CRS.
+    /// When the folder is not one of CRS, or a pattern among the files stands for none.
     pub fn assemble(&self, source: &RecordingSource) -> Result<Assembled, SourceError> {
         let mut rules = match self.crs {
             Some(folder) => source.crs(folder)?,
@@ -63,13 +63,27 @@ impl Assembly<'_> {
         inputs.extend(self.settings.input());
         inputs.extend(text("exclusions", &self.exclusions.before));
         inputs.extend(after_setup);
-        inputs.extend(self.files.iter().cloned().map(Input::File));
+        for file in self.files {
+            inputs.extend(files(file, source)?);
+        }
         inputs.extend(text("directives", self.directives));
         let directives_end = inputs.len();
         inputs.extend(text("exclusions", &self.exclusions.after));
         inputs.extend(text("limits", self.limits));
         Ok(Assembled { inputs, setup_end, directives_end })
     }
+}
+
+/// A file, or those that a pattern stands for, sorted: a pattern that stands for none is a mistake of somebody's.
+fn files(file: &str, source: &RecordingSource) -> Result<Vec<Input>, SourceError> {
+    if !glob::has_wildcard(file) {
+        return Ok(vec![Input::File(file.to_owned())]);
+    }
+    let found = source.list(file, "")?;
+    if found.is_empty() {
+        return Err(SourceError::new(format!("{file}: there is no such file")));
+    }
+    Ok(found.into_iter().map(Input::File).collect())
 }
 
 fn text(name: &str, text: &str) -> Option<Input> {

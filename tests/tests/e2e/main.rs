@@ -19,6 +19,7 @@ mod bans;
 mod body_modes;
 mod bypasses;
 mod canary;
+mod charts;
 mod configs;
 mod decisions;
 mod documents;

@@ -1,0 +1,202 @@
+//! What the chart writes down, in the hands of those for whom it is: the services, and an Envoy that reads files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use glacis_tests::certificates::Authority;
+use glacis_tests::http::{self, Request};
+use glacis_tests::log::Folder;
+use glacis_tests::settings;
+use glacis_tests::stack::{Ports, Processor, Stack};
+use serde_json::Value;
+
+use crate::support::{client, eventually, folder, shared};
+
+/// What the chart makes of each file of values, from the top folder.
+const GOLDEN: &str = "charts/glacis/tests/golden";
+
+/// The ConfigMaps of a golden file: names, and their files.
+fn config_maps(file: &Path) -> Vec<(String, BTreeMap<String, String>)> {
+    let text = fs::read_to_string(file).unwrap();
+    let documents = text.split("---\n").filter(|text| text.contains("\nkind: ConfigMap\n"));
+    let read = |text: &str| {
+        let object: Value = serde_saphyr::from_str(text).unwrap();
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        let files = object["data"].as_object().unwrap().iter();
+        let files = files.map(|(name, text)| (name.clone(), text.as_str().unwrap().to_owned()));
+        (name, files.collect())
+    };
+    documents.map(read).collect()
+}
+
+/// Everything that pods find in their volumes.
+fn mounted(folder: &Folder) {
+    let authority = Authority::new().unwrap();
+    let pair = authority.issue("glacis-ext-proc").unwrap();
+    let rule = |id| format!("SecRule ARGS:a \"@streq {id}\" \"id:{id},phase:2,pass\"\n");
+    for (name, text) in [
+        ("tls/tls.crt", pair.certificate),
+        ("tls/tls.key", pair.key),
+        ("tls/ca.crt", authority.certificate),
+        ("redis/password", "password".to_owned()),
+        ("secrets/pepper", "0123456789abcdef0123456789abcdef".to_owned()),
+        ("rules/own.conf", rule(1)),
+        ("rules-of/team-rules/team.conf", rule(2)),
+        ("rules-image/image.conf", rule(3)),
+    ] {
+        fs::create_dir_all(folder.file(name).parent().unwrap()).unwrap();
+        folder.write(name, &text).unwrap();
+    }
+}
+
+#[test]
+fn services_accept_what_the_chart_configures() {
+    let folder = Folder::new(&folder("charts")).unwrap();
+    mounted(&folder);
+    let [crs, module] = [settings::crs().unwrap(), settings::wasm().unwrap()];
+    let mut tried = BTreeSet::new();
+    for entry in fs::read_dir(settings::root().join(GOLDEN)).unwrap() {
+        let golden = entry.unwrap().path();
+        for (name, files) in config_maps(&golden) {
+            let (program, file) = match name {
+                name if name.ends_with("-ext-proc") => (settings::ext_proc(), "ext-proc.yaml"),
+                name if name.ends_with("-ext-authz") => (settings::ext_authz(), "ext-authz.yaml"),
+                _ => continue,
+            };
+            let config = files[file]
+                .replace("/usr/share/glacis/crs", &crs.display().to_string())
+                .replace("/usr/share/glacis/glacis_wasm_filter.wasm", &module.display().to_string())
+                .replace("/etc/glacis", &folder.path().display().to_string());
+            if !tried.insert(config.clone()) {
+                continue;
+            }
+            let config = folder.write(file, &config).unwrap();
+            let told = Command::new(program.unwrap())
+                .arg("--config")
+                .arg(config)
+                .arg("--check")
+                .output()
+                .unwrap();
+            let error = String::from_utf8_lossy(&told.stderr);
+            assert!(told.status.success(), "{}: {file}: {error}", golden.display());
+        }
+    }
+    assert!(tried.len() >= 8, "{}", tried.len());
+}
+
+/// A configuration that leaves filters and clusters to files, as docs/attach.md has it.
+fn reading_files(ports: &Ports, place: &Path) -> String {
+    let Ports { proxy, admin, upstream, .. } = ports;
+    let place = place.display();
+    let discovered = |name: &str, file: &str, kind: &str| {
+        format!(
+            "          - name: {name}\n            config_discovery:\n              \
+             config_source: {{path_config_source: {{path: {place}/{file}, watched_directory: {{path: {place}}}}}}}\n              \
+             type_urls: [type.googleapis.com/envoy.extensions.filters.http.{kind}]\n"
+        )
+    };
+    let ext_proc = discovered("glacis.ext_proc", "ext-proc.yaml", "ext_proc.v3.ExternalProcessor");
+    let guard = discovered("glacis.guard", "guard.yaml", "rbac.v3.RBAC");
+    format!(
+        "node: {{id: files, cluster: files}}
+admin: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {admin}}}}}}}
+dynamic_resources:
+  cds_config: {{path_config_source: {{path: {place}/clusters.yaml, watched_directory: {{path: {place}}}}}}}
+static_resources:
+  listeners:
+  - address: {{socket_address: {{address: 127.0.0.1, port_value: {proxy}}}}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          \"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: files
+          route_config:
+            virtual_hosts: [{{name: all, domains: [\"*\"], routes: [{{match: {{prefix: /}}, route: {{cluster: upstream}}}}]}}]
+          http_filters:
+{ext_proc}{guard}          - name: envoy.filters.http.router
+            typed_config: {{\"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}
+  clusters:
+  - name: upstream
+    load_assignment: {{cluster_name: upstream, endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {upstream}}}}}}}}}]}}]}}
+"
+    )
+}
+
+#[test]
+fn an_envoy_that_reads_files() {
+    let ports = Ports::free().unwrap();
+    let place = Folder::new(&folder("charts-files")).unwrap();
+    let golden = settings::root().join(GOLDEN).join("files.yaml");
+    let (_, files) =
+        config_maps(&golden).into_iter().find(|(name, _)| name == "glacis-envoy").unwrap();
+    for (name, text) in files {
+        let text = text
+            .replace("glacis-ext-proc.glacis.svc.cluster.local", "127.0.0.1")
+            .replace("glacis-ext-authz.glacis.svc.cluster.local", "127.0.0.1")
+            .replace("port_value: 9001", &format!("port_value: {}", ports.ext_proc));
+        place.write(&name, &text).unwrap();
+    }
+    let config = reading_files(&ports, place.path());
+    let logs = folder("charts-files-logs");
+    let stack = Stack::start_config(&logs, ports, Processor::ExtProc, &config).unwrap();
+    assert_eq!(stack.send(client(), &Request::get("/").browser()).unwrap().status, 200);
+    let attack = Request::get("/?q=%27+or+1%3D1+--+").browser();
+    assert_eq!(stack.send(client(), &attack).unwrap().status, 403);
+    // A file that is exchanged, as Kubernetes does it with a ConfigMap, takes effect: here the failure mode.
+    let open = place
+        .read("ext-proc.yaml")
+        .replace("failure_mode_allow: false", "failure_mode_allow: true");
+    fs::write(place.file("new"), open).unwrap();
+    fs::rename(place.file("new"), place.file("ext-proc.yaml")).unwrap();
+    let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, ports.admin));
+    eventually("the new filter is in use", Duration::from_secs(20), || {
+        let dump = http::fetch(admin, "/config_dump?resource=ecds_filters").unwrap().text();
+        dump.contains("\"failure_mode_allow\": true")
+    });
+}
+
+/// Names of Envoy's metrics in expressions: what stands before labels or a range.
+fn asked_of_envoy(text: &str) -> BTreeSet<String> {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let mut names = BTreeSet::new();
+    for (start, _) in text.match_indices("envoy_") {
+        let rest = &text[start..];
+        let end = rest.find(|character| !is_part(character)).unwrap_or(rest.len());
+        let is_whole = !text[..start].ends_with(is_part);
+        if is_whole && rest[end..].starts_with(['{', '[']) {
+            names.insert(rest[..end].to_owned());
+        }
+    }
+    names
+}
+
+/// Alerts and dashboards that ask for nothing are silent for ever. What Istio's proxies tell is asked by
+/// `cargo xtask mesh`.
+#[test]
+fn envoy_tells_what_alerts_and_dashboards_ask_for() {
+    let chart = settings::root().join("charts/glacis");
+    let mut asked = BTreeSet::new();
+    for file in ["alerts/glacis.yaml", "alerts/breaker.yaml", "dashboards/operation.json"] {
+        asked.extend(asked_of_envoy(&fs::read_to_string(chart.join(file)).unwrap()));
+    }
+    asked.retain(|name| !name.contains("glacis_receipt"));
+    assert!(asked.len() >= 10, "{asked:?}");
+    let told = shared().envoy.scrape().unwrap();
+    let is_told = |name: &String| {
+        let mut lines = told.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+        lines.any(|line| {
+            !name.starts_with("envoy_cluster_") || line.contains("cluster_name=\"glacis-")
+        })
+    };
+    let missing: Vec<_> = asked.iter().filter(|name| !is_told(name)).collect();
+    assert!(missing.is_empty(), "Envoy does not tell {missing:?}");
+    assert!(told.contains("envoy_rbac_http_prefix=\"glacis_receipt\""), "{told}");
+    let reloads =
+        told.lines().any(|line| line.starts_with("envoy_wasm_") && line.contains("vm_reload"));
+    assert!(reloads, "{told}");
+}
