@@ -146,7 +146,9 @@ profiles:
 "#;
 
     /// Query, further headers, and what each profile calls it first.
-    const ROWS: &[(&str, &[(&str, &str)], [&str; 3])] = &[
+    type Row = (&'static str, &'static [(&'static str, &'static str)], [&'static str; 3]);
+
+    const ROWS: &[Row] = &[
         ("/?q=shoes", &[], ["clean"; 3]),
         ("/?q=attack", &[], ["suspect"; 3]),
         ("/?comment=attack", &[], ["clean"; 3]),
@@ -205,7 +207,7 @@ profiles:
         let config = parse::<Config>(CONFIG).unwrap();
         let remarks = |name: &str| bundle(&config, name).unwrap().remarks;
         let ends = Remark::Expires("3".to_owned());
-        assert_eq!(remarks("site"), [ends.clone()]);
+        assert_eq!(remarks("site"), std::slice::from_ref(&ends));
         assert_eq!(remarks("lax"), []);
         assert_eq!(remarks("seen"), [ends, Remark::Responses, Remark::OutOfBand]);
         let refused = |name: &str| bundle(&config, name).unwrap_err().to_string();

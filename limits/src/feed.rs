@@ -49,7 +49,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub enum Content {
     /// Networks.
-    List(NetworkList),
+    List(Box<NetworkList>),
     /// Their countries.
     Countries(Box<CountryTable>),
     /// Their autonomous systems.
@@ -70,7 +70,7 @@ impl Content {
         match kind {
             Kind::List => {
                 let list = NetworkList::parse(text, ENTRIES_MAX);
-                list.map(Self::List).map_err(|error| error.to_string())
+                list.map(Box::new).map(Self::List).map_err(|error| error.to_string())
             }
             Kind::Countries => {
                 let table = CountryTable::from_bytes(&decoded(text)?);

@@ -69,11 +69,13 @@ fn it_builds_without_a_warning_and_blocks() {
     assert!(!program.inspects_response_body());
 }
 
+type Field = (&'static str, &'static [u8]);
+
 /// Header fields, and the rules that match; each refuses with 400.
 #[test]
 fn heads() {
     let program = Arc::new(program());
-    let table: &[(&[(&str, &[u8])], &[u32])] = &[
+    let table: &[(&[Field], &[u32])] = &[
         (&[("Host", b"shop.example"), ("X-A", b"b c\td")], &[]),
         (&[("Host", b"shop.example:8443")], &[]),
         (&[("Host", b"xn--bcher-kva.example.")], &[]),
