@@ -148,4 +148,28 @@ mod tests {
             assert!(without_idle_callbacks(&whole[..end]).is_err(), "cut at {end}");
         }
     }
+
+    /// Who writes one of them finds it on the list.
+    #[test]
+    fn what_is_taken_away_is_not_written() {
+        // As the SDK calls what it calls otherwise than Envoy does.
+        let method = |idle: &str| {
+            let name = idle.strip_prefix("proxy_").unwrap();
+            match name.strip_prefix("on_re") {
+                Some(rest) if rest.starts_with("quest_") || rest.starts_with("sponse_") => {
+                    format!("fn on_http_re{rest}(")
+                }
+                _ => format!("fn {name}("),
+            }
+        };
+        assert_eq!(method("proxy_on_request_body"), "fn on_http_request_body(");
+        assert_eq!(method("proxy_on_log"), "fn on_log(");
+        for entry in std::fs::read_dir(crate::cargo::root().join("wasm-filter/src")).unwrap() {
+            let path = entry.unwrap().path();
+            let Ok(text) = std::fs::read_to_string(&path) else { continue };
+            for idle in IDLE {
+                assert!(!text.contains(&method(idle)), "{}: {idle}", path.display());
+            }
+        }
+    }
 }

@@ -36,7 +36,6 @@ const COMMANDS: &[(&str, How)] = &[
     // Somebody is refused, which is what one asks about.
     ("glacis explain --crs ", Finds),
     ("glacis explain --rules ", Run),
-    ("glacis bundle ", Run),
     ("glacis profile ", Run),
     ("glacis ftw ", Run),
     ("glacis import ", Run),
@@ -45,6 +44,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("glacis-ext-authz new-key", Run),
     ("glacis-ext-authz hash-key", Run),
     ("glacis-ext-authz --config ", Check),
+    ("glacis-ext-proc --config envoy-configs/quickstart/ext-proc.yaml --bundle ", Run),
     ("glacis-ext-proc --config ", Check),
     ("curl -s ", Ask),
     ("kill -HUP ", Elsewhere("reload.rs sends the signal to one process")),
