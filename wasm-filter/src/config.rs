@@ -438,8 +438,8 @@ mod tests {
             ),
             (r#"{"virtual_patches": [7]}"#, "virtual_patches[0]: write an object"),
             (r#"{"virtual_patches": [{"id": "a b"}]}"#, "virtual_patches[0]: in id: write letters"),
-            (r#"{"geo": {}}"#, "geo: write either table or from_header"),
-            (r#"{"geo": {"table": "", "from_header": "a"}}"#, "geo: write either table or"),
+            (r#"{"geo": {}}"#, "geo: write one of table, from_header and feed"),
+            (r#"{"geo": {"table": "", "from_header": "a"}}"#, "geo: write one of table"),
             (r#"{"geo": {"table": "?"}}"#, "geo.table: it is not base64: "),
             (
                 r#"{"geo": {"table": "AAAA"}}"#,
