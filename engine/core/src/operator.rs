@@ -15,7 +15,7 @@ use std::sync::Arc;
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
 
-use crate::{expand::Expression, pattern::Pattern};
+use crate::{expand::Expression, pattern::Pattern, scan::Table};
 pub(crate) use byte_range::ByteRange;
 pub(crate) use ip_match::IpSet;
 pub(crate) use xss::NEEDS as XSS_NEEDS;
@@ -101,7 +101,7 @@ pub(crate) enum Operator {
     /// `@rxGlobal`.
     RxGlobal(Pattern),
     /// `@pm`, `@pmFromFile`.
-    Pm(Arc<AhoCorasick>),
+    Pm(Phrases),
     /// `@eq`, `@ge`, …
     Number(Comparison, Expression),
     /// `@streq`, `@contains`, …
@@ -210,7 +210,7 @@ impl Operator {
     ) -> bool {
         match self {
             Self::Rx(pattern) | Self::RxGlobal(pattern) => pattern.is_match(value),
-            Self::Pm(phrases) => find_phrase(phrases, value, capture),
+            Self::Pm(phrases) => phrases.is_match(value, capture),
             Self::Number(comparison, _) => {
                 comparison.holds(leading_integer(value), leading_integer(parameter))
             }
@@ -286,12 +286,27 @@ fn whole_value(matched: bool, value: &[u8], capture: Option<&mut Capture>) -> bo
     matched
 }
 
-fn find_phrase(phrases: &AhoCorasick, value: &[u8], capture: Option<&mut Capture>) -> bool {
-    let found = phrases.find(value);
-    if let (Some(found), Some(capture)) = (found, capture) {
-        capture.groups[0] = Some((found.start(), found.end()));
+/// The phrases of `@pm`.
+#[derive(Clone, Debug)]
+pub(crate) struct Phrases {
+    /// Says where the first one is.
+    pub(crate) automaton: Arc<AhoCorasick>,
+    /// Says sooner whether there is one. Of negated rules, which are asked about every value; others are asked only
+    /// where the fast path has seen one.
+    pub(crate) table: Option<Arc<Table>>,
+}
+
+impl Phrases {
+    fn is_match(&self, value: &[u8], capture: Option<&mut Capture>) -> bool {
+        if let (Some(table), None) = (&self.table, &capture) {
+            return table.is_match(value);
+        }
+        let found = self.automaton.find(value);
+        if let (Some(found), Some(capture)) = (found, capture) {
+            capture.groups[0] = Some((found.start(), found.end()));
+        }
+        found.is_some()
     }
-    found.is_some()
 }
 
 fn verify(

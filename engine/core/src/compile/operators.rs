@@ -6,7 +6,9 @@ use seclang::{Operator as Written, SourceId};
 use super::Compiler;
 use crate::{
     expand::Expression,
-    operator::{self, ByteRange, CheckDigit, Comparison, Deferred, IpSet, Operator, TextTest},
+    operator::{
+        self, ByteRange, CheckDigit, Comparison, Deferred, IpSet, Operator, Phrases, TextTest,
+    },
     pattern::Pattern,
     reference::{self, Support},
     scan::ByteSet,
@@ -61,10 +63,10 @@ impl Compiler<'_> {
             "rxglobal" => {
                 return Ok((Operator::RxGlobal(self.rx(written, argument)?), needs(argument)));
             }
-            "pm" => return self.phrases(&words(argument)?),
+            "pm" => return self.phrases(&words(argument)?, written.negated),
             "pmf" | "pmfromfile" => {
                 let list = self.phrases_from_files(argument, source)?;
-                return self.phrases(&list);
+                return self.phrases(&list, written.negated);
             }
             "eq" => Operator::Number(Comparison::Eq, self.parameter(argument)?),
             "ge" => Operator::Number(Comparison::Ge, self.parameter(argument)?),
@@ -120,13 +122,21 @@ impl Compiler<'_> {
     }
 
     /// `@pm`: a value that matches holds one of the phrases.
-    fn phrases(&mut self, list: &[Vec<u8>]) -> Result<(Operator, Needs), String> {
+    fn phrases(&mut self, list: &[Vec<u8>], negated: bool) -> Result<(Operator, Needs), String> {
         if list.is_empty() {
             return Err("there is no phrase to look for".to_owned());
         }
         let automaton = self.parts.phrases(list)?;
-        let texts = list.iter().map(|phrase| phrase.to_ascii_lowercase());
-        Ok((Operator::Pm(automaton), Needs::OneOf(texts.collect())))
+        let mut texts: Texts = list.iter().map(|phrase| phrase.to_ascii_lowercase()).collect();
+        texts.sort_unstable();
+        texts.dedup();
+        let is_searchable = negated && texts.iter().all(|text| !text.is_empty());
+        let table = is_searchable.then(|| {
+            let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+            self.parts.table(&texts)
+        });
+        let phrases = Phrases { automaton, table: table.flatten() };
+        Ok((Operator::Pm(phrases), Needs::OneOf(texts)))
     }
 
     fn geo_lookup(&mut self, written: &Written) -> Deferred {

@@ -94,8 +94,8 @@ pub(crate) struct Table {
     ended: Vec<Ended>,
     /// Sorted, in lower case: one behind the other.
     texts: Vec<u8>,
-    /// Where each of them ends.
-    text_ends: Vec<u32>,
+    /// Where each of them begins and ends.
+    ranges: Vec<(u32, u32)>,
     /// Bytes of the longest window.
     window_bytes: usize,
 }
@@ -205,15 +205,16 @@ impl Table {
             ends: Vec::new(),
             ended: Vec::new(),
             texts: Vec::new(),
-            text_ends: Vec::new(),
+            ranges: Vec::new(),
             window_bytes: windows.keys().map(|window| window.len()).max()?,
         };
         for text in texts {
+            let first = u32::try_from(table.texts.len()).ok()?;
             table.texts.extend(*text);
-            table.text_ends.push(u32::try_from(table.texts.len()).ok()?);
+            table.ranges.push((first, u32::try_from(table.texts.len()).ok()?));
         }
         table.texts.shrink_to_fit();
-        table.text_ends.shrink_to_fit();
+        table.ranges.shrink_to_fit();
         let windows: Vec<Vec<Ended>> = windows.into_values().collect();
         table.add_states(&automaton, &bytes, &windows)?;
         Some(table)
@@ -255,20 +256,16 @@ impl Table {
 
     /// How many texts it finds.
     pub(crate) const fn len(&self) -> usize {
-        self.text_ends.len()
+        self.ranges.len()
     }
 
-    fn text(&self, at: usize) -> &[u8] {
-        let first = at.checked_sub(1).and_then(|before| self.text_ends.get(before));
-        let first = first.copied().unwrap_or_default() as usize;
-        let last = self.text_ends.get(at).copied().unwrap_or_default() as usize;
-        self.texts.get(first..last).unwrap_or_default()
+    fn text(&self, (first, last): (u32, u32)) -> &[u8] {
+        self.texts.get(first as usize..last as usize).unwrap_or_default()
     }
 
     /// The place of a text.
     pub(crate) fn position(&self, text: &[u8]) -> Option<usize> {
-        let at = partition_point(self.len(), |at| self.text(at) < text);
-        (at < self.len() && self.text(at) == text).then_some(at)
+        self.ranges.binary_search_by(|&range| self.text(range).cmp(text)).ok()
     }
 
     /// By text: whether it is more than its window, and is compared when that is found.
@@ -332,6 +329,17 @@ impl Table {
         Some([walk(0)?, walk(part.min(last))?, walk((2 * part).min(last))?, walk(last)?])
     }
 
+    /// Whether one of the texts is in `value`, in one case or another.
+    pub(crate) fn is_match(&self, value: &[u8]) -> bool {
+        let mut found = false;
+        self.find(value, |state, at| {
+            let ended = self.ends.get(state).map(|ends| ends.first as usize..ends.last as usize);
+            let ended = ended.and_then(|ended| self.ended.get(ended)).unwrap_or_default();
+            found = found || ended.iter().any(|&text| self.holds(value, at, text));
+        });
+        found
+    }
+
     /// The texts that are to be compared where a window ends.
     fn compared(&self, state: usize) -> &[Ended] {
         let ends = self.ends.get(state);
@@ -341,24 +349,12 @@ impl Table {
 
     /// Whether the text is in the value whose byte `at` is the last of its window.
     fn holds(&self, value: &[u8], at: usize, ended: Ended) -> bool {
-        let text = self.text(ended.text as usize);
+        let range = self.ranges.get(ended.text as usize).copied().unwrap_or_default();
+        let text = self.text(range);
         let start = (at + 1).checked_sub(ended.before as usize);
         let there = start.and_then(|start| value.get(start..start.checked_add(text.len())?));
         there.is_some_and(|there| there.eq_ignore_ascii_case(text))
     }
-}
-
-/// How many of the first `count` numbers hold, where those that do come first.
-fn partition_point(count: usize, holds: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, count);
-    while low < high {
-        let middle = low.midpoint(high);
-        match holds(middle) {
-            true => low = middle + 1,
-            false => high = middle,
-        }
-    }
-    low
 }
 
 /// The column of each byte, and a byte of each column.
@@ -544,6 +540,34 @@ mod tests {
             let index = builder.build(&mut Parts::default());
             assert_eq!(scan(&index, b"{{}}~~, and nothing more"), expected, "{count}");
             assert_eq!(scan(&index, b"{{}}~~1"), 1, "{count}");
+        }
+    }
+
+    #[test]
+    fn a_table_tells_whether_a_text_is_there() {
+        let siblings = (0..=SIBLINGS_MAX).map(|at| format!("{{{{}}}}~~{at}"));
+        let known = ["e", "tc/", "select", "etc/passwd", "information_schema.tables"];
+        let lists = [known.map(str::to_owned).to_vec(), siblings.collect()];
+        for texts in lists.map(|mut texts| {
+            texts.sort_unstable();
+            texts
+        }) {
+            let table: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+            let table = Parts::default().table(&table).expect("a small table");
+            for text in &texts {
+                for (bytes, start) in
+                    [(40, 0), (40, 9), (300, 65), (300, 70), (300, 145), (300, 270)]
+                {
+                    let mut value = vec![b'.'; start];
+                    value.extend(text.to_uppercase().into_bytes());
+                    value.resize(bytes.max(value.len()), b'.');
+                    assert!(table.is_match(&value), "{text} at {start} of {bytes}");
+                    value[start] = b'.';
+                    let lower = String::from_utf8_lossy(&value).to_lowercase();
+                    let expected = texts.iter().any(|text| lower.contains(text.as_str()));
+                    assert_eq!(table.is_match(&value), expected, "{lower}");
+                }
+            }
         }
     }
 }
