@@ -21,34 +21,4 @@ macro_rules! limits {
     };
 }
 
-limits!(
-    request_body_bytes_max,
-    request_body_no_files_bytes_max,
-    decoded_ratio_max,
-    content_codings_max,
-    response_body_bytes_max,
-    arguments_max,
-    json_depth_max,
-    xml_depth_max,
-    xml_nodes_max,
-    headers_max,
-    cookies_max,
-    multipart_parts_max,
-    upload_files_max,
-    multipart_part_headers_max,
-    transform_bytes_max,
-    expansion_bytes_max,
-    tx_members_max,
-    collection_members_max,
-    collection_bytes_max,
-    matches_per_rule_max,
-    match_value_bytes_max,
-    matched_rules_max,
-    trace_steps_max,
-    trace_bytes_max,
-    expanded_patterns_max,
-    expanded_pattern_bytes_max,
-    lookups_max,
-    backtrack_steps_max,
-    rule_steps_max,
-);
+glacis_engine::with_limits!(limits);
