@@ -10,12 +10,15 @@ mod known;
 use crate::facts::Facts;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError};
 pub(crate) use browser::SCORE_MAX;
+use browser::{Agent, MARKS};
 use glacis_limits::cidr::CidrSet;
 pub(crate) use known::{CRAWLERS, SCANNERS, TOOLS};
 use std::net::IpAddr;
 
 /// How much of a user-agent is looked at, in bytes; those of browsers have less than 300.
 const AGENT_BYTES_MAX: usize = 2_048;
+/// Bytes of all that is sought in user-agents, up to which a faster table is made for it.
+const DFA_BYTES_MAX: usize = 2_048;
 /// Where a filter before ours leaves the fingerprints that Envoy's TLS inspector has made.
 const JA3_STATE: &str = "glacis.ja3";
 const JA4_STATE: &str = "glacis.ja4";
@@ -59,7 +62,7 @@ pub(crate) struct Signature {
 #[derive(Debug)]
 pub(crate) struct Bots {
     settings: Settings,
-    /// Finds signatures, then crawlers.
+    /// Finds signatures, crawlers, and the marks of browsers: whatever is sought in a user-agent, at one go.
     agents: AhoCorasick,
     signs: Vec<Sign>,
     crawlers: Vec<Crawler>,
@@ -118,11 +121,15 @@ impl Bots {
             crawlers.push(Crawler { name, claims, verified: claims + 1, outside: claims + 2 });
         }
         let own = settings.signatures.iter().map(|one| one.contains.as_str());
-        let agents = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            // The smallest that is fast enough; a DFA would take megabytes in each worker.
-            .kind(Some(AhoCorasickKind::ContiguousNFA))
-            .build(own.chain(CRAWLERS.iter().map(|(_, contains)| *contains)))?;
+        let crawlers_named = CRAWLERS.iter().map(|(_, contains)| *contains);
+        let sought: Vec<&str> = own.chain(crawlers_named).chain(MARKS).collect();
+        // A DFA takes a kilobyte for four bytes that are sought, in each worker.
+        let kind = match sought.iter().map(|text| text.len()).sum::<usize>() {
+            0..=DFA_BYTES_MAX => AhoCorasickKind::DFA,
+            _ => AhoCorasickKind::ContiguousNFA,
+        };
+        let agents =
+            AhoCorasick::builder().ascii_case_insensitive(true).kind(Some(kind)).build(sought)?;
         Ok(Self { settings, agents, signs, crawlers })
     }
 
@@ -135,9 +142,10 @@ impl Bots {
         if agent.trim_ascii().is_empty() {
             seen.signs.push(NO_AGENT);
         }
-        let verified = self.look_at_agent(agent, facts.client, &mut seen.signs);
+        let mut agent = Agent::new(agent);
+        let verified = self.look_at_agent(&mut agent, facts.client, &mut seen.signs);
         if !verified {
-            seen.score = browser::score(agent, facts);
+            seen.score = browser::score(&agent, facts);
         }
         if seen.score >= self.settings.threshold {
             seen.signs.push(HEADERS);
@@ -151,11 +159,21 @@ impl Bots {
     }
 
     /// Whether it is a crawler in a network of its own.
-    fn look_at_agent(&self, agent: &[u8], from: Option<IpAddr>, signs: &mut Vec<usize>) -> bool {
+    fn look_at_agent(
+        &self,
+        agent: &mut Agent<'_>,
+        from: Option<IpAddr>,
+        signs: &mut Vec<usize>,
+    ) -> bool {
         let mut verified = false;
-        for found in self.agents.find_overlapping_iter(agent) {
+        for found in self.agents.find_overlapping_iter(agent.text()) {
             let place = found.pattern().as_usize();
             let of_crawler = place.checked_sub(self.settings.signatures.len());
+            let of_mark = of_crawler.and_then(|place| place.checked_sub(self.crawlers.len()));
+            if let Some(mark) = of_mark {
+                agent.note(mark, found.end());
+                continue;
+            }
             let sign = match of_crawler.and_then(|place| self.crawlers.get(place)) {
                 Some(crawler) => self.claim(crawler, from),
                 None => NO_AGENT + 1 + place,

@@ -16,6 +16,81 @@ const CHROMIUM_CLIENT_HINTS: u32 = 90;
 const CHROMIUM_FETCH_METADATA: u32 = 80;
 const FIREFOX_FETCH_METADATA: u32 = 90;
 
+/// Texts in user-agents that tell browsers and platforms. Case matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    Compatible,
+    Firefox,
+    Chrome,
+    Safari,
+    WebView,
+    Mobile,
+    Windows,
+    Macintosh,
+    Linux,
+    ChromeOs,
+    Android,
+}
+
+/// Each [`Mark`] in its place.
+pub(super) const MARKS: [&str; 11] = [
+    "compatible;",
+    "Firefox/",
+    "Chrome/",
+    " Safari/",
+    "; wv)",
+    "Mobile",
+    "Windows NT",
+    "Macintosh",
+    "Linux",
+    "CrOS",
+    "Android",
+];
+
+/// A user-agent, and the marks that were found in it.
+#[derive(Debug)]
+pub(super) struct Agent<'a> {
+    text: &'a [u8],
+    /// Where each mark ends first.
+    ends: [Option<usize>; MARKS.len()],
+}
+
+impl<'a> Agent<'a> {
+    pub(super) const fn new(text: &'a [u8]) -> Self {
+        Self { text, ends: [None; MARKS.len()] }
+    }
+
+    pub(super) const fn text(&self) -> &'a [u8] {
+        self.text
+    }
+
+    /// One of [`MARKS`] ends here, in one case or another. To be told in the order of the text.
+    pub(super) fn note(&mut self, mark: usize, end: usize) {
+        let before = self.text.get(..end).unwrap_or_default();
+        if let (Some(place), Some(mark)) = (self.ends.get_mut(mark), MARKS.get(mark))
+            && place.is_none()
+            && before.ends_with(mark.as_bytes())
+        {
+            *place = Some(end);
+        }
+    }
+
+    fn end(&self, mark: Mark) -> Option<usize> {
+        self.ends.get(mark as usize).copied().flatten()
+    }
+
+    fn has(&self, mark: Mark) -> bool {
+        self.end(mark).is_some()
+    }
+
+    /// The whole number behind a mark; 0 if there is none, or too large a one.
+    fn version(&self, mark: Mark) -> Option<u32> {
+        let rest = self.text.get(self.end(mark)?..).unwrap_or_default();
+        let digits = rest.split(|byte| !byte.is_ascii_digit()).next().unwrap_or_default();
+        Some(str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).unwrap_or(0))
+    }
+}
+
 /// Which browser it says it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
@@ -27,7 +102,7 @@ enum Family {
 
 /// What a browser would have sent with this request.
 struct Sent<'a> {
-    agent: &'a [u8],
+    agent: &'a Agent<'a>,
     family: Family,
     https: bool,
     accept: Field<'a>,
@@ -45,6 +120,8 @@ type Field<'a> = Option<Cow<'a, [u8]>>;
 /// How much it counts, and whether it is so.
 type Check = (u8, fn(&Sent<'_>) -> bool);
 
+const HTML: &[u8] = b"text/html";
+
 /// What can be wrong, and how much each counts.
 const CHECKS: &[Check] = &[
     (2, |sent| sent.accept.is_none()),
@@ -56,16 +133,17 @@ const CHECKS: &[Check] = &[
     // Only Chromium has these hints.
     (3, |sent| sent.hints.is_some() && !matches!(sent.family, Family::Chromium(_))),
     (3, is_of_another_platform),
-    (2, |sent| sent.mobile.as_deref() == Some(b"?1") && !contains(sent.agent, b"Mobile")),
+    (2, |sent| sent.mobile.as_deref() == Some(b"?1") && !sent.agent.has(Mark::Mobile)),
     // A page is asked for by what can show pages.
     (2, |sent| {
         let accept = sent.accept.as_deref().unwrap_or(b"text/html");
-        sent.destination.as_deref() == Some(b"document") && !contains(accept, b"text/html")
+        sent.destination.as_deref() == Some(b"document")
+            && !accept.windows(HTML.len()).any(|text| text == HTML)
     }),
 ];
 
 /// 0 for a request like a browser's, and for one that does not say that it is a browser's.
-pub(super) fn score(agent: &[u8], facts: &Facts<'_>) -> u8 {
+pub(super) fn score(agent: &Agent<'_>, facts: &Facts<'_>) -> u8 {
     let Some(family) = family(agent) else { return 0 };
     // Handshakes of WebSockets and preflights have fields of their own.
     if facts.field("upgrade").is_some() || facts.method() == b"OPTIONS" {
@@ -89,31 +167,20 @@ pub(super) fn score(agent: &[u8], facts: &Facts<'_>) -> u8 {
 }
 
 /// Crawlers and old programs begin with `Mozilla/`, too, and name no browser, or say `compatible`.
-fn family(agent: &[u8]) -> Option<Family> {
-    if !agent.starts_with(b"Mozilla/5.0 (") || contains(agent, b"compatible;") {
+fn family(agent: &Agent<'_>) -> Option<Family> {
+    if !agent.text.starts_with(b"Mozilla/5.0 (") || agent.has(Mark::Compatible) {
         return None;
     }
-    if let Some(version) = version(agent, b"Firefox/") {
-        return Some(Family::Firefox(version));
-    }
-    if let Some(version) = version(agent, b"Chrome/") {
-        return Some(Family::Chromium(version));
-    }
-    contains(agent, b" Safari/").then_some(Family::WebKit)
-}
-
-/// The whole number behind a name; 0 if there is none, or too large a one.
-fn version(agent: &[u8], name: &[u8]) -> Option<u32> {
-    let at = find(agent, name)?;
-    let rest = agent.get(at + name.len()..).unwrap_or_default();
-    let digits = rest.split(|byte| !byte.is_ascii_digit()).next().unwrap_or_default();
-    Some(str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).unwrap_or(0))
+    let firefox = agent.version(Mark::Firefox).map(Family::Firefox);
+    let chromium = || agent.version(Mark::Chrome).map(Family::Chromium);
+    let web_kit = || agent.has(Mark::Safari).then_some(Family::WebKit);
+    firefox.or_else(chromium).or_else(web_kit)
 }
 
 fn lacks_hints(sent: &Sent<'_>) -> bool {
     let sends = matches!(sent.family, Family::Chromium(CHROMIUM_CLIENT_HINTS..));
     // The view inside of an Android app ("wv") has begun to send them much later.
-    sent.https && sends && sent.hints.is_none() && !contains(sent.agent, b"; wv)")
+    sent.https && sends && sent.hints.is_none() && !sent.agent.has(Mark::WebView)
 }
 
 fn lacks_fetch_metadata(sent: &Sent<'_>) -> bool {
@@ -126,30 +193,19 @@ fn lacks_fetch_metadata(sent: &Sent<'_>) -> bool {
 }
 
 /// What a platform of the hints is called in user-agents.
-const PLATFORMS: &[(&[u8], &[&[u8]])] = &[
-    (b"\"Windows\"", &[b"Windows NT"]),
-    (b"\"macOS\"", &[b"Macintosh"]),
-    (b"\"Linux\"", &[b"Linux"]),
-    (b"\"Chrome OS\"", &[b"CrOS"]),
+const PLATFORMS: &[(&[u8], &[Mark])] = &[
+    (b"\"Windows\"", &[Mark::Windows]),
+    (b"\"macOS\"", &[Mark::Macintosh]),
+    (b"\"Linux\"", &[Mark::Linux]),
+    (b"\"Chrome OS\"", &[Mark::ChromeOs]),
     // As a desktop, if the user asks for pages as a desktop gets them.
-    (b"\"Android\"", &[b"Android", b"Linux"]),
+    (b"\"Android\"", &[Mark::Android, Mark::Linux]),
 ];
 
 fn is_of_another_platform(sent: &Sent<'_>) -> bool {
     let Some(platform) = &sent.platform else { return false };
     let known = PLATFORMS.iter().find(|(name, _)| *name == platform.as_ref());
-    known.is_some_and(|(_, names)| !names.iter().any(|name| contains(sent.agent, name)))
-}
-
-fn contains(text: &[u8], part: &[u8]) -> bool {
-    find(text, part).is_some()
-}
-
-/// Where a part that is not empty begins. It is compared only where its first byte stands: each comparison is
-/// a call, and a user-agent has a hundred places.
-fn find(text: &[u8], part: &[u8]) -> Option<usize> {
-    let first = part.first();
-    text.windows(part.len()).position(|window| window.first() == first && window == part)
+    known.is_some_and(|(_, marks)| !marks.iter().any(|mark| sent.agent.has(*mark)))
 }
 
 #[cfg(test)]
@@ -177,6 +233,20 @@ mod tests {
     const SCRIPT: (&str, &str) = ("sec-fetch-dest", "empty");
     const ANY: (&str, &str) = ("accept", "*/*");
     const WINDOWS: (&str, &str) = ("sec-ch-ua-platform", "\"Windows\"");
+
+    /// With the marks that are in it, in whatever case.
+    fn agent(text: &str) -> Agent<'_> {
+        let mut agent = Agent::new(text.as_bytes());
+        for end in 0..=text.len() {
+            let before = text[..end].to_lowercase();
+            for (place, mark) in MARKS.iter().enumerate() {
+                if before.ends_with(&mark.to_lowercase()) {
+                    agent.note(place, end);
+                }
+            }
+        }
+        agent
+    }
 
     #[test]
     fn scores() {
@@ -216,7 +286,7 @@ mod tests {
         ];
         for (agent, fields, expected) in rows {
             let fake = Fake { fields: fields.to_vec() };
-            let scored = score(agent.as_bytes(), &Facts::new(&fake, None));
+            let scored = score(&self::agent(agent), &Facts::new(&fake, None));
             assert_eq!(scored, *expected, "{agent}: {fields:?}");
         }
         let all: u8 = CHECKS.iter().map(|(weight, _)| weight).sum();
@@ -232,9 +302,11 @@ mod tests {
             ("Mozilla/5.0 (X) Chrome/", Some(Family::Chromium(0))),
             ("Mozilla/5.0 (X) Chrome/99999999999", Some(Family::Chromium(0))),
             ("Mozilla/5.0 (X)", None),
+            ("Mozilla/5.0 (X) chrome/130 Chrome/7 Chrome/8", Some(Family::Chromium(7))),
+            ("Mozilla/5.0 (X) chrome/130", None),
         ];
         for (agent, expected) in rows {
-            assert_eq!(family(agent.as_bytes()), expected, "{agent}");
+            assert_eq!(family(&self::agent(agent)), expected, "{agent}");
         }
     }
 }
