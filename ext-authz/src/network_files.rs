@@ -9,6 +9,7 @@ use glacis_limits::{
     feed::{Content, Kind},
     geo::CountryTable,
     network_list::NetworkList,
+    network_map::NetworkMapError,
 };
 use glacis_rules::RecordingSource;
 
@@ -27,14 +28,14 @@ const LIST_BYTES_MAX: u64 = 64 << 20;
 /// A file, as it is now; a change is noticed from here on.
 pub(crate) fn read(path: &Path, source: &RecordingSource) -> Result<Vec<u8>, String> {
     source.note(path);
-    let length = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?.len();
+    let length = fs::metadata(path).map_err(|error| of(path, &error))?.len();
     if length > LIST_BYTES_MAX {
         return Err(format!(
             "{}: {length} bytes are too many: at most {LIST_BYTES_MAX}",
             path.display()
         ));
     }
-    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+    fs::read(path).map_err(|error| of(path, &error))
 }
 
 /// The lists of networks that requests are looked up in.
@@ -43,8 +44,7 @@ pub(crate) fn lists(config: &Config, source: &RecordingSource) -> Result<Vec<Net
         let refuse = |message: String| ("networks.files".to_owned(), message);
         let text = String::from_utf8(read(path, source).map_err(refuse)?);
         let text = text.map_err(|_| refuse(format!("{}: it is not text", path.display())))?;
-        NetworkList::parse(&text, ENTRIES_MAX)
-            .map_err(|error| refuse(format!("{}: {error}", path.display())))
+        NetworkList::parse(&text, ENTRIES_MAX).map_err(|error| refuse(of(path, &error)))
     });
     let mut lists: Vec<NetworkList> = of_files.collect::<Result<_, _>>()?;
     let own = NetworkList::parse(&config.networks.entries.join("\n"), ENTRIES_MAX);
@@ -58,12 +58,8 @@ pub(crate) fn countries(config: &Config, source: &RecordingSource) -> Result<Cou
         || config.policies.iter().any(|policy| !policy.require.countries.is_empty())
         || matches(config).any(|matches| !matches.countries.is_empty())
         || has_key(config, &KeyPart::Country);
-    let path = config.countries.table.as_deref();
-    let bytes = table(path, asked_for, source, "`glacis geo build`")
-        .map_err(|message| ("countries.table".to_owned(), message))?;
-    let parsed =
-        bytes.map_or_else(|| Ok(CountryTable::default()), |bytes| CountryTable::from_bytes(&bytes));
-    parsed.map_err(|error| ("countries.table".to_owned(), named(path, &error)))
+    let named = Named { key: "countries.table", path: config.countries.table.as_deref() };
+    named.table(asked_for.then_some("`glacis geo build`"), source, CountryTable::from_bytes)
 }
 
 /// The table of autonomous systems.
@@ -72,12 +68,8 @@ pub(crate) fn systems(config: &Config, source: &RecordingSource) -> Result<AsnTa
         || config.policies.iter().any(|policy| !policy.require.asns.is_empty())
         || matches(config).any(|matches| !matches.asns.is_empty())
         || has_key(config, &KeyPart::Asn);
-    let path = config.asn.table.as_deref();
-    let bytes = table(path, asked_for, source, "`glacis geo build --asn`")
-        .map_err(|message| ("asn.table".to_owned(), message))?;
-    let parsed =
-        bytes.map_or_else(|| Ok(AsnTable::default()), |bytes| AsnTable::from_bytes(&bytes));
-    parsed.map_err(|error| ("asn.table".to_owned(), named(path, &error)))
+    let named = Named { key: "asn.table", path: config.asn.table.as_deref() };
+    named.table(asked_for.then_some("`glacis geo build --asn`"), source, AsnTable::from_bytes)
 }
 
 /// What policies and limits are for.
@@ -91,26 +83,35 @@ fn has_key(config: &Config, part: &KeyPart) -> bool {
     config.rate_limits.iter().any(|limit| limit.key.contains(part))
 }
 
-/// The bytes of a table; none where there is none and nobody asks for it.
-fn table(
-    path: Option<&Path>,
-    asked_for: bool,
-    source: &RecordingSource,
-    made_by: &str,
-) -> Result<Option<Vec<u8>>, String> {
-    let Some(path) = path else {
-        return match asked_for {
-            true => Err(format!("it is asked for: name a file made by {made_by}")),
-            false => Ok(None),
-        };
-    };
-    let text = read(path, source)?;
-    let bytes = STANDARD.decode(text.trim_ascii());
-    bytes.map(Some).map_err(|error| named(Some(path), &error))
+/// A key of the configuration that names a file.
+struct Named<'c> {
+    key: &'static str,
+    path: Option<&'c Path>,
 }
 
-fn named(path: Option<&Path>, error: &dyn core::fmt::Display) -> String {
-    format!("{}: {error}", path.unwrap_or_else(|| Path::new("")).display())
+impl Named<'_> {
+    /// The table in it; an empty one where there is none, unless it is needed: then `made_by` says what makes one.
+    fn table<T: Default>(
+        &self,
+        made_by: Option<&str>,
+        source: &RecordingSource,
+        parse: fn(&[u8]) -> Result<T, NetworkMapError>,
+    ) -> Result<T, Wrong> {
+        let wrong = |message| (self.key.to_owned(), message);
+        let Some(path) = self.path else {
+            let missing =
+                |made_by| wrong(format!("it is asked for: name a file made by {made_by}"));
+            return made_by.map_or_else(|| Ok(T::default()), |made_by| Err(missing(made_by)));
+        };
+        let text = read(path, source).map_err(wrong)?;
+        let bytes = STANDARD.decode(text.trim_ascii()).map_err(|error| wrong(of(path, &error)))?;
+        parse(&bytes).map_err(|error| wrong(of(path, &error)))
+    }
+}
+
+/// An error with the file in which it is.
+fn of(path: &Path, error: &dyn core::fmt::Display) -> String {
+    format!("{}: {error}", path.display())
 }
 
 /// What is served under names of its own.
@@ -137,8 +138,8 @@ pub(crate) fn served(config: &Config, source: &RecordingSource) -> Result<Texts,
     let text = |(name, key, kind, path): (&str, String, Kind, &Path)| {
         let refuse = |message: String| (key.clone(), message);
         let bytes = read(path, source).map_err(refuse)?;
-        let text = str::from_utf8(&bytes).map_err(|error| refuse(named(Some(path), &error)))?;
-        Content::parse(kind, text).map_err(|error| refuse(named(Some(path), &error)))?;
+        let text = str::from_utf8(&bytes).map_err(|error| refuse(of(path, &error)))?;
+        Content::parse(kind, text).map_err(|error| refuse(of(path, &error)))?;
         Ok((name.to_owned(), Text::new(bytes)))
     };
     files.chain(others).map(text).collect()
