@@ -94,6 +94,21 @@ pub(crate) fn build(arguments: &[&str]) -> Outcome<Artifacts> {
     Ok(artifacts(&String::from_utf8_lossy(&output.stdout)))
 }
 
+impl Artifacts {
+    /// The program of this name.
+    pub(crate) fn program(&self, name: &str) -> Outcome<&PathBuf> {
+        let missing = || Failure::new(format!("the workspace has no binary named `{name}`"));
+        self.binaries.get(name).ok_or_else(missing)
+    }
+}
+
+/// Optimised programs of the workspace, by name. Whichever are asked for, their libraries are built with what all of
+/// the workspace asks of them, so that one command uses what another has built.
+pub(crate) fn programs(names: &[&str]) -> Outcome<Artifacts> {
+    let wanted = names.iter().flat_map(|name| ["--bin", name]);
+    build(&["--workspace", "--release"].into_iter().chain(wanted).collect::<Vec<_>>())
+}
+
 /// Reads cargo's messages, one JSON object a line; those of other kinds are passed over.
 fn artifacts(messages: &str) -> Artifacts {
     let mut artifacts = Artifacts::default();

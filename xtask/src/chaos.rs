@@ -12,6 +12,9 @@ use crate::suite;
 /// The soak that is a step of the tests: long enough for leaks that show at once, and for the commands to work.
 const SHORT_SOAK: [&str; 4] = ["--seconds", "20", "--rps", "60"];
 
+/// What runs in a fleet and beside it.
+const SERVICES: [&str; 4] = ["glacis-ext-proc", "glacis-ext-authz", "glacis", "sample-upstream"];
+
 /// `cargo xtask chaos [--quick] [--list] [--report FILE] [NAME…]`.
 ///
 /// The binaries of both are optimised: times are what they are about.
@@ -41,7 +44,7 @@ fn become_program(program: &str, arguments: &[String]) -> Outcome<()> {
     let fetched = fetch::ensure()?;
     let redis = fetch::redis::ensure()?;
     let wasm = suite::build_wasm()?;
-    let artifacts = cargo::build(&["--workspace", "--bins", "--release"])?;
+    let artifacts = cargo::programs(&[&SERVICES[..], &[program]].concat())?;
     let mut command = command(program, &fetched, wasm, &redis, &artifacts)?;
     // Without it scenarios that set a clock are left out, and say so.
     if let Ok(library) = fetch::debian::library("libfaketimeMT.so.1", "libfaketime")? {
@@ -59,9 +62,7 @@ fn command(
     redis: &Path,
     artifacts: &Artifacts,
 ) -> Outcome<Command> {
-    let Some(program) = artifacts.binaries.get(name) else {
-        return Err(Failure::new(format!("the workspace has no binary named `{name}`")));
-    };
+    let program = artifacts.program(name)?;
     // Thousands of connections need as many file descriptors as there may be.
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n \"$(ulimit -Hn)\"; exec \"$@\"", "sh"]).arg(program);

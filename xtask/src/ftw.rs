@@ -68,9 +68,7 @@ fn in_process(fetched: &Fetched) -> Command {
 /// The program of `tests/` that starts everything; it takes the arguments of `glacis ftw`.
 fn through_envoy(fetched: &Fetched) -> Outcome<Command> {
     let artifacts = cargo::build(&["--workspace", "--bins"])?;
-    let Some(program) = artifacts.binaries.get("crs-over-envoy") else {
-        return Err(Failure::new("the workspace has no binary named `crs-over-envoy`"));
-    };
+    let program = artifacts.program("crs-over-envoy")?;
     let mut command = Command::new(program);
     command.envs(suite::settings(fetched, None, &artifacts));
     Ok(command)

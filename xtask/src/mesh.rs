@@ -85,11 +85,7 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
 
 /// Ours as they are shipped, since rules have a deadline; and the sample upstream.
 fn build() -> Outcome<Artifacts> {
-    let mut built =
-        cargo::build(&["--release", "-p", "glacis-ext-proc", "-p", "glacis-ext-authz"])?;
-    let upstream = cargo::build(&["-p", "glacis-tests", "--bin", "sample-upstream"])?;
-    built.binaries.extend(upstream.binaries);
-    Ok(built)
+    cargo::programs(&["glacis-ext-proc", "glacis-ext-authz", "sample-upstream"])
 }
 
 /// What the script has told, under a heading.

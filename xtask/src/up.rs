@@ -28,13 +28,10 @@ fn become_program(name: &str, arguments: &[String]) -> Outcome<()> {
     let mut build = vec!["--workspace", "--bins"];
     build.extend(flags);
     let artifacts = cargo::build(&build)?;
-    let Some(program) = artifacts.binaries.get(name) else {
-        return Err(Failure::new(format!("the workspace has no binary named `{name}`")));
-    };
-    let mut command = Command::new(program);
+    let mut command = Command::new(artifacts.program(name)?);
     command.args(passed).envs(suite::settings(&fetched, Some(wasm), &artifacts));
     // Replacing ourselves leaves one process to signal: Ctrl-C, and a SIGTERM to the process that
     // was started, reach the program that knows how to stop what it has started.
     let error = command.exec();
-    Err(Failure::new(format!("cannot start {}: {error}", program.display())))
+    Err(Failure::new(format!("cannot start {name}: {error}")))
 }

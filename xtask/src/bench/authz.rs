@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::decisions;
 use crate::cargo;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::{fetch, suite};
 
 /// `bench authz [--short] [--peer PROGRAM]`: `--short` takes seconds and proves that it works; PROGRAM is a built
@@ -15,14 +15,8 @@ pub(super) fn command(arguments: &[String]) -> Outcome<()> {
     let fetched = fetch::ensure()?;
     let redis = fetch::redis::ensure()?;
     let wasm = suite::build_wasm()?;
-    let wanted = [("glacis-ext-authz", "glacis-ext-authz"), ("glacis-tests", "authz")];
-    let wanted = wanted.into_iter().flat_map(|(package, bin)| ["-p", package, "--bin", bin]);
-    let build: Vec<&str> = ["--release"].into_iter().chain(wanted).collect();
-    let artifacts = cargo::build(&build)?;
-    let Some(program) = artifacts.binaries.get("authz") else {
-        return Err(Failure::new("the workspace has no binary named `authz`"));
-    };
-    let mut run = Command::new(program);
+    let artifacts = cargo::programs(&["glacis-ext-authz", "authz"])?;
+    let mut run = Command::new(artifacts.program("authz")?);
     run.args(arguments).env("GLACIS_REDIS", redis);
     run.envs(suite::settings(&fetched, Some(wasm), &artifacts));
     if !short {

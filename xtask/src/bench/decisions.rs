@@ -16,18 +16,8 @@ const GHZ: &str = "github.com/bojand/ghz/cmd/ghz@v0.93.0";
 pub(super) fn command(arguments: &[String]) -> Outcome<()> {
     let (flags, _) = crate::flags(arguments, &["--short", "--long", "--off"])?;
     let fetched = fetch::ensure()?;
-    let wanted = [
-        ("glacis-ext-proc", "glacis-ext-proc"),
-        ("glacis-bench-empty-ext-proc", "empty-ext-proc"),
-        ("glacis-tests", "decisions"),
-    ];
-    let wanted = wanted.into_iter().flat_map(|(package, bin)| ["-p", package, "--bin", bin]);
-    let build: Vec<&str> = ["--release"].into_iter().chain(wanted).collect();
-    let artifacts = cargo::build(&build)?;
-    let Some(program) = artifacts.binaries.get("decisions") else {
-        return Err(crate::failure::Failure::new("the workspace has no binary named `decisions`"));
-    };
-    let mut run = Command::new(program);
+    let artifacts = cargo::programs(&["glacis-ext-proc", "empty-ext-proc", "decisions"])?;
+    let mut run = Command::new(artifacts.program("decisions")?);
     run.args(&flags).envs(suite::settings(&fetched, None, &artifacts));
     if flags.contains(&"--long") {
         run.env("GLACIS_GHZ", ghz()?);

@@ -147,10 +147,7 @@ fn limited(command: &mut Command, out: &Path) -> Outcome<Option<String>> {
 }
 
 fn make_ours(_: &Path) -> Outcome<Built> {
-    let artifacts = cargo::build(&["--release", "-p", "glacis-cli"])?;
-    let program = artifacts.binaries.get("glacis");
-    let missing = || Failure::new("glacis-cli was built, but made no program");
-    program.cloned().map(Built::new).ok_or_else(missing)
+    Ok(Built::new(cargo::programs(&["glacis"])?.program("glacis")?.clone()))
 }
 
 fn make_wasm(folder: &Path) -> Outcome<Built> {

@@ -19,14 +19,8 @@ pub(super) fn command(arguments: &[String]) -> Outcome<()> {
     if flags.contains(&"--checks") {
         return checks(&module, &fetched, flags.contains(&"--short"));
     }
-    let wanted = [("glacis-cli", "glacis"), ("glacis-tests", "filter-bench")];
-    let wanted = wanted.into_iter().flat_map(|(package, bin)| ["-p", package, "--bin", bin]);
-    let build: Vec<&str> = ["--release"].into_iter().chain(wanted).collect();
-    let artifacts = cargo::build(&build)?;
-    let Some(program) = artifacts.binaries.get("filter-bench") else {
-        return Err(Failure::new("the workspace has no binary named `filter-bench`"));
-    };
-    let mut run = Command::new(program);
+    let artifacts = cargo::programs(&["glacis", "filter-bench"])?;
+    let mut run = Command::new(artifacts.program("filter-bench")?);
     cargo::run(run.args(&flags).envs(suite::settings(&fetched, Some(module), &artifacts)))
 }
 
@@ -34,11 +28,8 @@ pub(super) fn command(arguments: &[String]) -> Outcome<()> {
 fn checks(module: &Path, fetched: &Fetched, short: bool) -> Outcome<()> {
     let missing = || Failure::new("Node.js 20 or later is not installed");
     let node = find_on_path("node").ok_or_else(missing)?;
-    let artifacts = cargo::build(&["--release", "-p", "glacis-cli"])?;
-    let Some(glacis) = artifacts.binaries.get("glacis") else {
-        return Err(Failure::new("the workspace has no binary named `glacis`"));
-    };
-    let mut pack = Command::new(glacis);
+    let artifacts = cargo::programs(&["glacis"])?;
+    let mut pack = Command::new(artifacts.program("glacis")?);
     let bundle = cargo::output(pack.args(["bundle", "--quiet", "--crs"]).arg(&fetched.crs))?;
     let folder = super::folder();
     fs::create_dir_all(&folder).map_err(failure::io("create", &folder))?;

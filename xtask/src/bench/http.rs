@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cargo::{self, Artifacts, find_on_path};
+use crate::cargo::{self, find_on_path};
 use crate::failure::{self, Failure, Outcome};
 use crate::{fetch, suite};
 
@@ -34,17 +34,17 @@ pub(super) fn command(name: &str, arguments: &[String]) -> Outcome<()> {
     }
     let fetched = fetch::ensure()?;
     let wasm = suite::build_wasm()?;
-    let artifacts = build(&[
-        ("glacis-ext-proc", "glacis-ext-proc"),
-        ("glacis-bench-empty-ext-proc", "empty-ext-proc"),
-        ("glacis-cli", "glacis"),
-        ("glacis-tests", "http-bench"),
-        ("glacis-tests", "sample-upstream"),
+    let artifacts = cargo::programs(&[
+        "glacis-ext-proc",
+        "empty-ext-proc",
+        "glacis",
+        "http-bench",
+        "sample-upstream",
     ])?;
     let folder = super::folder();
     let workload = super::prepare::workload(&folder)?;
     let written = folder.join("http");
-    let mut run = Command::new(program(&artifacts)?);
+    let mut run = Command::new(artifacts.program("http-bench")?);
     run.arg(name).arg(workload).arg(&written);
     run.envs(suite::settings(&fetched, Some(wasm), &artifacts));
     if short {
@@ -63,23 +63,13 @@ pub(super) fn command(name: &str, arguments: &[String]) -> Outcome<()> {
 /// `bench sizing [--report]`: a model of what the last runs have written.
 pub(super) fn sizing(arguments: &[String]) -> Outcome<()> {
     let (flags, _) = crate::flags(arguments, &["--report"])?;
-    let artifacts = build(&[("glacis-tests", "http-bench")])?;
+    let artifacts = cargo::programs(&["http-bench"])?;
     let written = super::folder().join("http");
-    cargo::run(Command::new(program(&artifacts)?).arg("sizing").arg(&written))?;
+    cargo::run(Command::new(artifacts.program("http-bench")?).arg("sizing").arg(&written))?;
     if flags.contains(&"--report") {
         report("sizing", &written)?;
     }
     Ok(())
-}
-
-fn build(wanted: &[(&str, &str)]) -> Outcome<Artifacts> {
-    let wanted = wanted.iter().flat_map(|(package, bin)| ["-p", package, "--bin", bin]);
-    cargo::build(&["--release"].into_iter().chain(wanted).collect::<Vec<_>>())
-}
-
-fn program(artifacts: &Artifacts) -> Outcome<&PathBuf> {
-    let missing = || Failure::new("the workspace has no binary named `http-bench`");
-    artifacts.binaries.get("http-bench").ok_or_else(missing)
 }
 
 /// Tells the bench where other proxies are. What cannot be had is said, and left out.

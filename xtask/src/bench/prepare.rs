@@ -47,17 +47,14 @@ pub(super) struct Request {
 /// Builds the engine alone, as it is measured from outside.
 pub(super) fn probe() -> Outcome<PathBuf> {
     let artifacts = cargo::build(&["--quiet", "--release", "-p", "glacis-bench-probe"])?;
-    let missing = || Failure::new("glacis-bench-probe was built, but made no program");
-    artifacts.binaries.get("glacis-bench-probe").cloned().ok_or_else(missing)
+    artifacts.program("glacis-bench-probe").cloned()
 }
 
 /// Has the workload written, and returns the folder of its files.
 pub(super) fn workload(folder: &Path) -> Outcome<PathBuf> {
     let workload = folder.join("workload");
     let artifacts = cargo::build(&["--quiet", "-p", "glacis-bench-workload"])?;
-    let Some(program) = artifacts.binaries.get("glacis-bench-workload") else {
-        return Err(Failure::new("glacis-bench-workload was built, but made no program"));
-    };
+    let program = artifacts.program("glacis-bench-workload")?;
     let definitions = cargo::root().join(DEFINITIONS);
     cargo::run(Command::new(program).arg(definitions).arg(&workload))?;
     Ok(workload)
