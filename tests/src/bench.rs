@@ -4,7 +4,6 @@
 //! checked; CPU time and memory are those of each process, from the system's accounts.
 
 pub mod definition;
-pub mod machine;
 pub mod measure;
 pub mod nighthawk;
 pub mod oha;

@@ -13,8 +13,9 @@ use std::thread;
 use std::time::Duration;
 
 use glacis_tests::bench::definition::Definition;
-use glacis_tests::bench::{self, Options, machine, nighthawk, oha, report, sizing, told};
+use glacis_tests::bench::{self, Options, nighthawk, oha, report, sizing, told};
 use glacis_tests::failure::{Outcome, doing};
+use glacis_tests::machine::{load_average, machine};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What a run may take beside what is planned: builds of bundles, slow starts, second load generators.
@@ -46,9 +47,13 @@ fn main() -> ExitCode {
 }
 
 fn fit(output: &Path) -> Outcome<()> {
-    println!("{}", sizing::write(output, &machine::describe())?);
+    println!("{}", sizing::write(output, &measured_on())?);
     println!("{}", output.join("sizing.md").display());
     Ok(())
+}
+
+fn measured_on() -> String {
+    format!("Machine: {}. Envoy and CRS are those of `cargo xtask fetch`.", machine())
 }
 
 fn run(name: &str, workload: &Path, output: &Path, short: bool) -> Outcome<()> {
@@ -61,16 +66,16 @@ fn run(name: &str, workload: &Path, output: &Path, short: bool) -> Outcome<()> {
     let folder = std::env::temp_dir().join(format!("glacis-bench-{}", std::process::id()));
     let options = Options { name, short, workload, folder: &folder };
     let file = if short { format!("{name}-short") } else { name.to_owned() };
-    let before = machine::load_average();
+    let before = load_average();
     let mut tools = vec!["ours (`tests/src/load.rs`)"];
     tools
         .extend([nighthawk::PROGRAM, oha::PROGRAM].into_iter().filter(|name| told::is_there(name)));
     let about = || {
         format!(
             "{}\n\nLoad generators: {}. Load of the machine before and after: {before}; {}.{}",
-            machine::describe(),
+            measured_on(),
             tools.join(", "),
-            machine::load_average(),
+            load_average(),
             if short { " The short form: not for quoting." } else { "" },
         )
     };

@@ -239,6 +239,7 @@ impl<'a> Play<'a> {
             Step::MemoryBelow(most) => self.memory_below(most)?,
             Step::MemoryGrewBelow(percent) => self.memory_grew_below(*percent)?,
             Step::NeverEnded(names) => self.never_ended(names)?,
+            Step::Ended(names) => self.ended(names)?,
             Step::Repeat { times, steps } => {
                 for _ in 0..*times {
                     self.steps(steps)?;
@@ -464,6 +465,15 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
+    fn ended(&mut self, names: &[String]) -> Outcome<()> {
+        for name in names {
+            if self.process(name)?.ended().is_none() {
+                self.fault(format!("{name} still runs"));
+            }
+        }
+        Ok(())
+    }
+
     fn memory_grew_below(&mut self, percent: u32) -> Outcome<()> {
         for (name, before) in self.memory.clone() {
             let now = self.resident(&name)?;
@@ -503,9 +513,15 @@ impl<'a> Play<'a> {
     /// What is answered does not matter here; what others see meanwhile does.
     fn bodies(&self, kib: usize, at_once: u32, times: u32) {
         let proxy = self.fleet.proxy;
-        let field = "a=glacis+and+ice&";
-        let form = field.repeat((kib << 10) / field.len());
-        let request = Request::post("/upload", "application/x-www-form-urlencoded", form).browser();
+        // Of a file more may be sent than of a form.
+        let line = "glacis and ice\n";
+        let file = line.repeat((kib << 10) / line.len());
+        let body = format!(
+            "--b0undary\r\ncontent-disposition: form-data; name=\"file\"; filename=\"report.txt\"\r\n\
+             content-type: text/plain\r\n\r\n{file}\r\n--b0undary--\r\n"
+        );
+        let request =
+            Request::post("/upload", "multipart/form-data; boundary=b0undary", body).browser();
         for _ in 0..times {
             scope(|scope| {
                 for _ in 0..at_once {

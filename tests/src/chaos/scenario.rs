@@ -163,6 +163,8 @@ pub enum Step {
     MemoryGrewBelow(u32),
     /// Members that must be the processes that they were when the scenario began.
     NeverEnded(Vec<String>),
+    /// Members whose processes must have ended by themselves.
+    Ended(Vec<String>),
     /// Does these steps so often.
     Repeat {
         /// How often.
