@@ -34,6 +34,7 @@ use crate::lender::Lender;
 use crate::log::Folder;
 use crate::rate_limit::{ExtAuthz, Theirs, descriptor};
 use crate::redis::Redis;
+use crate::soak::resident_bytes;
 use crate::{ports, settings};
 
 /// Calls at once, and the connections that they share.
@@ -191,7 +192,16 @@ impl Bench {
         self.redis.as_ref().map_or(Ok(0), Redis::scripts)
     }
 
-    fn address(&self, over: Over) -> String {
+    /// Bytes in memory of the service.
+    ///
+    /// # Errors
+    ///
+    /// If it has ended.
+    pub(crate) fn memory(&mut self) -> Outcome<u64> {
+        resident_bytes(self.ext_authz.process().id())
+    }
+
+    pub(crate) fn address(&self, over: Over) -> String {
         match over {
             Over::Unix => format!("unix://{}", self.folder.file("authz.sock").display()),
             Over::Tcp => format!("http://127.0.0.1:{}", self.tcp),
@@ -227,10 +237,7 @@ async fn all(channels: &[Channel], question: Question, time: Duration) -> Outcom
         let channel = channel.clone();
         tasks.push(tokio::spawn(async move {
             match question {
-                Question::Check => {
-                    let client = AuthorizationClient::new(channel);
-                    repeat(until, || check(client.clone())).await
-                }
+                Question::Check => repeat(until, || check(channel.clone())).await,
                 Question::RateLimit => {
                     let client = RateLimitServiceClient::new(channel);
                     repeat(until, || limit(client.clone())).await
@@ -262,7 +269,8 @@ async fn repeat<F: Future<Output = Result<bool, Status>>>(
     }
 }
 
-async fn check(mut client: AuthorizationClient<Channel>) -> Result<bool, Status> {
+pub(crate) async fn check(channel: Channel) -> Result<bool, Status> {
+    let mut client = AuthorizationClient::new(channel);
     let answer = client.check(check_request()).await?.into_inner();
     Ok(answer.status.is_some_and(|status| status.code == 0))
 }

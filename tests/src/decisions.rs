@@ -19,6 +19,7 @@ use crate::failure::{Failure, Outcome, doing, io};
 use crate::http::{Connection, Request};
 use crate::log::Folder;
 use crate::process::Process;
+use crate::soak::resident_bytes;
 use crate::{ports, settings};
 
 /// The listeners, in the order of all results.
@@ -31,7 +32,7 @@ const STACK_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Bench {
     // Envoy goes first.
-    _envoy: Envoy,
+    envoy: Envoy,
     ext_proc: ExtProc,
     empty: Process,
     ports: [u16; 3],
@@ -123,7 +124,7 @@ impl Bench {
             ],
         )?;
         let envoy = Envoy::start(&settings::envoy()?, &settings::root(), &config, admin, &folder)?;
-        Ok(Self { _envoy: envoy, ext_proc, empty, ports, tcp, folder })
+        Ok(Self { envoy, ext_proc, empty, ports, tcp, folder })
     }
 
     /// Sends requests with headers only over so many connections to each listener in turn, `slice` at a time.
@@ -191,8 +192,7 @@ impl Bench {
     ///
     /// If ghz does not run, or one of a hundred calls has failed.
     pub fn ghz(&mut self, ghz: &str, unix: bool, seconds: u32) -> Outcome<Seen> {
-        let socket = format!("unix://{}", self.folder.file("glacis.sock").display());
-        let to = if unix { socket } else { format!("127.0.0.1:{}", self.tcp) };
+        let to = if unix { self.address("glacis") } else { format!("127.0.0.1:{}", self.tcp) };
         let mut command = Command::new(ghz);
         command.current_dir(settings::root()).args(["--insecure", "-O", "json", "--skipFirst"]);
         command.args(["100", "-c", "16", "--connections", "4", "-z", &format!("{seconds}s")]);
@@ -206,6 +206,22 @@ impl Bench {
             Failure::new(format!("ghz: {error}: {}", String::from_utf8_lossy(&output.stderr)))
         })?;
         Seen::of_ghz(&told, cpu)
+    }
+
+    /// Where the processor behind a listener of [`TARGETS`] is to be reached without Envoy.
+    pub fn address(&self, target: &str) -> String {
+        format!("unix://{}", self.folder.file(&format!("{target}.sock")).display())
+    }
+
+    /// Bytes in memory of Envoy, of the processor that looks at nothing, and of ours.
+    ///
+    /// # Errors
+    ///
+    /// If one has ended.
+    pub fn memory(&mut self) -> Outcome<[u64; 3]> {
+        let [envoy, empty, ext_proc] =
+            [self.envoy.process().id(), self.empty.id(), self.ext_proc.process().id()];
+        Ok([resident_bytes(envoy)?, resident_bytes(empty)?, resident_bytes(ext_proc)?])
     }
 
     /// Requests that ext-proc has let pass so far.
@@ -351,8 +367,8 @@ fn mixture() -> Vec<(Vec<u8>, u16)> {
     .to_vec()
 }
 
-/// What Envoy would send of such a request, as ghz reads it.
-fn message() -> String {
+/// The header fields of such a request, as Envoy sends them.
+pub(crate) fn fields() -> Vec<(String, Vec<u8>)> {
     let request = Request::get("/").browser();
     let pseudo = [
         (":method", "GET"),
@@ -362,8 +378,12 @@ fn message() -> String {
         ("x-request-id", "7f9c2ba4-e88f-4b3e-8f2e-0c1b5d0a9b11"),
     ];
     let pseudo = pseudo.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()));
-    let headers = pseudo.into_iter().chain(request.headers);
-    let headers = headers.map(
+    pseudo.into_iter().chain(request.headers).collect()
+}
+
+/// What Envoy would send of such a request, as ghz reads it.
+fn message() -> String {
+    let headers = fields().into_iter().map(
         |(name, value)| serde_json::json!({"key": name, "value": String::from_utf8_lossy(&value)}),
     );
     let headers = headers.collect::<Vec<_>>();

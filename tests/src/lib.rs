@@ -9,6 +9,7 @@ pub mod bench;
 pub mod browser;
 pub mod certificates;
 pub mod chaos;
+pub mod components;
 pub mod crs;
 pub mod decisions;
 pub mod envoy;

@@ -4,6 +4,7 @@
 
 mod authz;
 mod callgrind;
+mod components;
 mod counts;
 mod decisions;
 mod engine;
@@ -27,13 +28,14 @@ use engine::{Built, Engine};
 use prepare::Set;
 use report::Report;
 
-/// `cargo xtask bench …`: `engine`, `authz`, `counts`, `decisions`, `filter`, `load`, `hostile`, `micro`, `operators`,
-/// `sizing`, one of [`http::NAMES`], or a file of requests.
+/// `cargo xtask bench …`: `engine`, `authz`, `components`, `counts`, `decisions`, `filter`, `load`, `hostile`, `micro`,
+/// `operators`, `sizing`, one of [`http::NAMES`], or a file of requests.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     let Some((word, rest)) = arguments.split_first() else { return ftw::bench(arguments) };
     match word.as_str() {
         "engine" => run(&Options::parse(rest)?),
         "authz" => authz::command(rest),
+        "components" => components::command(rest),
         "counts" => counts::command(rest),
         "decisions" => decisions::command(rest),
         name if http::NAMES.contains(&name) => http::command(name, rest),

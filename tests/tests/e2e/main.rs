@@ -20,6 +20,7 @@ mod body_modes;
 mod bypasses;
 mod canary;
 mod charts;
+mod components;
 mod configs;
 mod decisions;
 mod documents;
