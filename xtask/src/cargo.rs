@@ -22,8 +22,19 @@ pub(crate) fn cargo<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>) -> 
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root());
+    // What cargo tells us of ourselves is not for those whom it builds next: some build scripts (ring's) take it for a
+    // change, and everything on top of them would be built again whenever somebody has built in a shell before.
+    let of_ours = |name: &OsString| {
+        name.to_str().is_some_and(|name| OF_A_PACKAGE.iter().any(|prefix| name.starts_with(prefix)))
+    };
+    for (name, _) in std::env::vars_os().filter(|(name, _)| of_ours(name)) {
+        command.env_remove(name);
+    }
     command
 }
+
+/// How the names of variables begin in which cargo describes the package that runs.
+const OF_A_PACKAGE: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
 
 /// Runs to the end with our own standard streams; any status but 0 is a failure.
 pub(crate) fn run(command: &mut Command) -> Outcome<()> {
