@@ -2,7 +2,7 @@
 //!
 //! A real client library would correct what a test wants to be wrong.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -285,7 +285,13 @@ impl Connection {
 
     fn more(&mut self) -> Outcome<()> {
         let mut buffer = [0; 16 << 10];
-        let read = self.stream.read(&mut buffer).map_err(doing("read the answer"))?;
+        let read = loop {
+            match self.stream.read(&mut buffer) {
+                // A signal, such as that a child has ended, is nothing that the peer has done.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read.map_err(doing("read the answer"))?,
+            }
+        };
         if read == 0 || self.unread.len() > ANSWER_BYTES_MAX {
             return Err(Failure::new("the answer ended early, or is too long"));
         }
