@@ -91,6 +91,11 @@ fn build() -> Outcome<Artifacts> {
 /// What the script has told, under a heading.
 fn write_report(told: &Path, file: &Path) -> Outcome<()> {
     let told = fs::read_to_string(told).map_err(failure::io("read", told))?;
+    // Neither where this was run, nor blanks at ends of lines, are for readers.
+    let here = format!("{}/", cargo::root().display());
+    let told: Vec<String> =
+        told.lines().map(|line| line.replace(&here, "").trim_end().to_owned()).collect();
+    let told = told.join("\n");
     let date = output(Command::new("date").args(["--utc", "+%Y-%m-%d"]))?;
     let text = format!(
         "# `cargo xtask mesh`\n\n\
