@@ -123,7 +123,7 @@ impl Bots {
         let own = settings.signatures.iter().map(|one| one.contains.as_str());
         let crawlers_named = CRAWLERS.iter().map(|(_, contains)| *contains);
         let sought: Vec<&str> = own.chain(crawlers_named).chain(MARKS).collect();
-        // A DFA takes a kilobyte for four bytes that are sought, in each worker.
+        // A DFA takes half a kilobyte for each byte that is sought, in each worker.
         let kind = match sought.iter().map(|text| text.len()).sum::<usize>() {
             0..=DFA_BYTES_MAX => AhoCorasickKind::DFA,
             _ => AhoCorasickKind::ContiguousNFA,
@@ -226,5 +226,43 @@ impl Bots {
     /// Whether the upstream gets `x-glacis-bot-score`.
     pub(crate) fn header(&self) -> bool {
         self.settings.header
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bots(signatures: Vec<Signature>) -> Bots {
+        Bots::new(Settings {
+            signatures,
+            networks: Vec::new(),
+            outside: Action::Tag,
+            threshold: SCORE_MAX,
+            browser: Action::Tag,
+            ja3: Vec::new(),
+            ja4: Vec::new(),
+            tls: Action::Tag,
+            shadow: false,
+            header: false,
+        })
+        .expect("few signatures")
+    }
+
+    #[test]
+    fn the_table_for_user_agents_takes_a_mebibyte_at_most() {
+        let shipped = SCANNERS.iter().chain(TOOLS).map(|(_, contains)| (*contains).to_owned());
+        // With what is sought besides, as many bytes as a DFA is made for, or nearly.
+        let of_others = CRAWLERS.iter().map(|(_, contains)| contains.len()).sum::<usize>()
+            + MARKS.iter().map(|mark| mark.len()).sum::<usize>();
+        let most =
+            (0..(DFA_BYTES_MAX - of_others) / 32).map(|place| format!("{place:02}/{:x<29}", ""));
+        for contained in [shipped.collect::<Vec<_>>(), most.collect()] {
+            let one = |contains| Signature { tag: String::new(), contains, action: Action::Tag };
+            let bots = bots(contained.into_iter().map(one).collect());
+            assert_eq!(bots.agents.kind(), AhoCorasickKind::DFA);
+            let bytes = bots.agents.memory_usage();
+            assert!(bytes <= 1 << 20, "{bytes}");
+        }
     }
 }

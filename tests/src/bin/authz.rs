@@ -14,6 +14,7 @@ use std::time::Duration;
 use glacis_tests::authz::{Bench, Kept, Leased, Over, Question, leased};
 use glacis_tests::decisions::Seen;
 use glacis_tests::failure::{Outcome, doing};
+use glacis_tests::machine::load_average;
 
 /// Milliseconds within which ninety-nine of a hundred Checks are to be answered on loopback.
 const P99_MS_TARGET: f64 = 1.0;
@@ -97,8 +98,4 @@ fn told(what: &str, leased: Leased) {
          {ROUND_TRIPS_TARGET})",
         round_trips as f64 / requests as f64
     );
-}
-
-fn load_average() -> String {
-    fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned()
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use glacis_tests::decisions::{Bench, Seen, TARGETS, ratio};
 use glacis_tests::failure::{Outcome, doing};
+use glacis_tests::machine::load_average;
 
 /// What ext-proc may add, as a multiple of what the processor adds that looks at nothing.
 const TARGET: f64 = 1.2;
@@ -78,8 +79,4 @@ fn table(rows: &[(&str, Seen)]) {
             seen.count, seen.mean_us, seen.p50_us, seen.p99_us, seen.per_second, seen.cpu_us
         );
     }
-}
-
-fn load_average() -> String {
-    fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned()
 }

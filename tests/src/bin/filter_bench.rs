@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use glacis_tests::failure::{Outcome, doing};
 use glacis_tests::filter_bench::{Bench, TARGETS, share};
+use glacis_tests::machine::load_average;
 
 /// The share of the empty module's throughput that ours is to keep.
 const TARGET: f64 = 0.85;
@@ -57,8 +58,4 @@ fn run(short: bool) -> Outcome<()> {
     println!("load of the machine after: {}", load_average());
     drop(bench);
     fs::remove_dir_all(&folder).map_err(doing("remove the logs"))
-}
-
-fn load_average() -> String {
-    fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned()
 }
