@@ -319,7 +319,8 @@ fn own(request: &AdminRequest, admin: &Admin) -> Option<AdminAnswer> {
     Some(answer)
 }
 
-fn ready(causes: &Causes) -> AdminAnswer {
+/// Whether the process takes requests; if not, why.
+pub(crate) fn ready(causes: &Causes) -> AdminAnswer {
     if causes.is_empty() {
         return text(StatusCode::OK, "ready\n".to_owned());
     }

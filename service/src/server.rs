@@ -3,6 +3,8 @@
 use core::{fmt, future::Future, net::SocketAddr, time::Duration};
 use std::{io, path::PathBuf};
 
+use axum::routing;
+use http_body_util::Full;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
@@ -34,6 +36,10 @@ const STREAMS_PER_CONNECTION_MAX: u32 = 4_096;
 /// bodies come in one message, and the default of 64 KiB would make a round trip of each such part.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+
+/// What is spoken on the ports, as ALPN names it; HTTP/1.1 where gRPC is, for [probes](with_probe).
+const GRPC_PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
+const ADMIN_PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
 
 /// A connection that has gone silent is given up after this long twice over.
 const KEEPALIVE: Duration = Duration::from_secs(30);
@@ -76,13 +82,13 @@ impl Server {
         listen: &Listen<GRPC>,
         admin_config: &Admin<ADMIN>,
     ) -> Result<Self, BindError> {
-        let tcp = bind("grpc", b"h2", listen.tcp, listen.tls.as_ref()).await?;
+        let tcp = bind("grpc", GRPC_PROTOCOLS, listen.tcp, listen.tls.as_ref()).await?;
         let unix = match &listen.unix {
             Some(socket) => Some((listener::unix(socket).await?, socket.path.clone())),
             None => None,
         };
         let (address, tls) = (admin_config.address, admin_config.tls.as_ref());
-        let admin = bind("admin", b"http/1.1", address, tls).await?;
+        let admin = bind("admin", ADMIN_PROTOCOLS, address, tls).await?;
         Ok(Self { tcp, unix, admin, admin_hosts: admin_config.hosts.clone() })
     }
 
@@ -136,7 +142,7 @@ impl Server {
         let (health, health_service) = tonic_health::server::health_reporter();
         report(&health, name, &readiness.subscribe()).await;
         tokio::spawn(keep_reporting(health.clone(), name, readiness.subscribe()));
-        let routes = routes.add_service(health_service);
+        let routes = with_probe(routes.add_service(health_service), readiness.subscribe());
         let (close, _) = watch::channel(false);
         if let Some((listener, gate)) = self.admin {
             let admin = admin::Admin::new(port, readiness.subscribe(), self.admin_hosts);
@@ -191,15 +197,22 @@ impl Server {
     }
 }
 
-/// A listener for what `protocol` names, with or without TLS.
+/// `GET /readyz` beside the gRPC services, over HTTP/1.1 too, with the admin port's answer: for control planes
+/// whose Envoys cannot ask by gRPC, and may not reach the admin port.
+fn with_probe(routes: Routes, causes: watch::Receiver<Causes>) -> Routes {
+    let answer = move || core::future::ready(admin::ready(&causes.borrow()).map(Full::new));
+    routes.into_axum_router().route("/readyz", routing::get(answer)).into()
+}
+
+/// A listener for what `protocols` name, with or without TLS.
 async fn bind(
     name: &'static str,
-    protocol: &'static [u8],
+    protocols: &'static [&'static [u8]],
     address: Option<SocketAddr>,
     tls: Option<&Tls>,
 ) -> Result<Option<(TcpListener, Option<Gate>)>, BindError> {
     let Some(address) = address else { return Ok(None) };
-    let gate = tls.map(|tls| Gate::load(name, protocol, tls)).transpose();
+    let gate = tls.map(|tls| Gate::load(name, protocols, tls)).transpose();
     let gate = gate.map_err(|error| BindError::of_tls(address, error))?;
     Ok(Some((listener::tcp(address).await?, gate)))
 }
@@ -239,6 +252,7 @@ async fn keep_reporting(
 
 fn builder() -> transport::Server {
     transport::Server::builder()
+        .accept_http1(true)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)

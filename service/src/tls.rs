@@ -89,7 +89,7 @@ impl Tls {
         hasher.finish()
     }
 
-    fn load(&self, protocol: &[u8]) -> Result<Arc<ServerConfig>, TlsError> {
+    fn load(&self, protocols: &[&[u8]]) -> Result<Arc<ServerConfig>, TlsError> {
         let chain = certificates(&self.certificate)?;
         let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?)
             .map_err(|error| TlsError::new(&self.key, &error))?;
@@ -114,7 +114,7 @@ impl Tls {
         let mut config = config
             .with_single_cert(chain, key)
             .map_err(|error| TlsError::new(&self.certificate, &error))?;
-        config.alpn_protocols = vec![protocol.to_vec()];
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         Ok(Arc::new(config))
     }
 }
@@ -206,22 +206,22 @@ pub(crate) type Secured = TlsStream<TcpStream>;
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
     listener: &'static str,
-    protocol: &'static [u8],
+    protocols: &'static [&'static [u8]],
     tls: Arc<Tls>,
     current: Arc<RwLock<Arc<ServerConfig>>>,
     metrics: TlsMetrics,
 }
 
 impl Gate {
-    /// Reads certificates and key. `protocol` is what is spoken behind it, as ALPN names it.
+    /// Reads certificates and key. `protocols` are what is spoken behind it, as ALPN names them.
     pub(crate) fn load(
         listener: &'static str,
-        protocol: &'static [u8],
+        protocols: &'static [&'static [u8]],
         tls: &Tls,
     ) -> Result<Self, TlsError> {
-        let current = Arc::new(RwLock::new(tls.load(protocol)?));
+        let current = Arc::new(RwLock::new(tls.load(protocols)?));
         let tls = Arc::new(tls.clone());
-        Ok(Self { listener, protocol, tls, current, metrics: TlsMetrics::default() })
+        Ok(Self { listener, protocols, tls, current, metrics: TlsMetrics::default() })
     }
 
     /// Counts there.
@@ -299,8 +299,8 @@ impl Reload for Reloader {
             return;
         }
         self.read = now;
-        let Gate { listener, protocol, tls, current, metrics } = &self.gate;
-        let result = match tls.load(protocol) {
+        let Gate { listener, protocols, tls, current, metrics } = &self.gate;
+        let result = match tls.load(protocols) {
             Ok(config) => {
                 *current.write().unwrap_or_else(PoisonError::into_inner) = config;
                 tracing::info!(listener, "new certificates are in use");

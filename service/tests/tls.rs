@@ -276,6 +276,9 @@ async fn admin() {
     for (identity, expected) in [(Some(client), true), (None, false)] {
         let answer = get(running.admin, &authority, identity.as_ref(), "/healthz").await;
         assert_eq!(answer.starts_with("HTTP/1.1 200 "), expected, "{answer}");
+        // Where gRPC is, there is a probe for those who cannot ask by gRPC.
+        let answer = get(running.grpc, &authority, identity.as_ref(), "/readyz").await;
+        assert_eq!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ready\n"), expected);
     }
 }
 

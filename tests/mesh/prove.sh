@@ -159,7 +159,7 @@ istio() {
     expect "the route that is only watched" 200 "http://127.0.0.1:18480/watched$ATTACK"
     expect "a route that is off" 200 "http://127.0.0.1:18480/static$ATTACK"
     expect "a route without receipts: the guard refuses, as what it is" 503 http://127.0.0.1:18480/aside/
-    metrics 19902 ISTIOS
+    metrics 19902 "ISTIOS|PRIORITY_IN_NAME"
     say "filters, as istiod pushed them: $(curl -s http://127.0.0.1:19902/config_dump | python3 "$HERE/filters.py" | tr '\n' ' ')"
     stop ext-proc
     becomes "without ext-proc, fail closed" 503 http://127.0.0.1:18480/
@@ -180,7 +180,7 @@ istio() {
 }
 
 # The alerts and dashboards ask Envoy for these.
-metrics() { # PORT LIST
+metrics() { # PORT LIST|LIST…: of xtask/src/charts/metrics.rs
     local name missing="" lists="$GLACIS_ROOT/xtask/src/charts/metrics.rs"
     curl -s "http://127.0.0.1:$1/stats/prometheus" >"$W/envoy-metrics.txt"
     for name in $(awk "/^const (COMMON|$2):/ {on = 1} on {print} /;\$/ {on = 0}" "$lists" | grep -o '"envoy_[a-z_]*"' | tr -d '"'); do
@@ -218,11 +218,22 @@ envoy_gateway() {
     expect "an address that the wasm-filter denies" 403 --interface 127.0.0.9 http://127.0.0.1:18880/
     expect "what ext-authz denies" 403 http://127.0.0.1:18880/internal/
     expect "the route whose profile only watches" 200 "http://127.0.0.1:18880/watched$ATTACK"
-    metrics 19000 ENVOYS
+    metrics 19000 "ENVOYS|PRIORITY_AS_LABEL"
     say "filters, as Envoy Gateway pushed them: $(curl -s http://127.0.0.1:19000/config_dump | python3 "$HERE/filters.py" | tr '\n' ' ')"
+    # Frozen: only probes can see that, and once they have, nobody waits for a timeout.
+    kill -STOP "$(cat "$W/ext-proc.pid")"
+    becomes "with a frozen ext-proc, fail closed" 503 http://127.0.0.1:18880/
+    wait_for 10 "Envoy's word that no ext-proc is in service" no_ext_proc
+    expect "and at once" 503 -m 0.4 http://127.0.0.1:18880/
+    kill -CONT "$(cat "$W/ext-proc.pid")"
+    becomes "ext-proc is well again" 403 "http://127.0.0.1:18880$ATTACK"
     stop ext-proc
     becomes "without ext-proc, fail closed" 503 http://127.0.0.1:18880/
     stop eg-envoy envoy-gateway
+}
+
+no_ext_proc() {
+    curl -s http://127.0.0.1:19000/stats | grep -q '^cluster\.envoyextensionpolicy.*extproc.*\.membership_healthy: 0$'
 }
 
 # What a pod of the Deployment that Envoy Gateway has made would find.

@@ -11,7 +11,6 @@ const REFERENCES: [&str; 2] = ["docs/reference/metrics.md", "docs/reference/metr
 
 /// Families of Envoy, of which `cargo xtask mesh` looks whether Envoy tells them.
 const COMMON: &[&str] = &[
-    "envoy_cluster_circuit_breakers_default_rq_open",
     "envoy_cluster_health_check_success",
     "envoy_cluster_membership_healthy",
     "envoy_cluster_membership_total",
@@ -23,6 +22,12 @@ const COMMON: &[&str] = &[
     "envoy_http_ext_proc_message_timeouts",
     "envoy_http_ext_proc_streams_failed",
 ];
+
+/// A circuit breaker where its priority is a part of the name.
+const PRIORITY_IN_NAME: &[&str] = &["envoy_cluster_circuit_breakers_default_rq_open"];
+
+/// The same by the rules of Envoy Gateway's proxies, which make the priority a label.
+const PRIORITY_AS_LABEL: &[&str] = &["envoy_cluster_circuit_breakers_rq_open"];
 
 /// Names that Envoy's own rules for labels give, with a label `envoy_rbac_http_prefix`.
 const ENVOYS: &[&str] = &["envoy_http_rbac_denied", "envoy_http_rbac_shadow_denied"];
@@ -52,7 +57,7 @@ pub(super) fn check(root: &Path) -> Outcome<()> {
 }
 
 fn known(root: &Path) -> Outcome<BTreeSet<String>> {
-    let envoys = [COMMON, ENVOYS, ISTIOS];
+    let envoys = [COMMON, PRIORITY_IN_NAME, PRIORITY_AS_LABEL, ENVOYS, ISTIOS];
     let mut known: BTreeSet<String> =
         envoys.into_iter().flatten().map(ToString::to_string).collect();
     for reference in REFERENCES {
