@@ -10,9 +10,9 @@ use crate::{
     rule_costs::RuleCosts, rule_counts::RuleCounts, ruleset::Compiled,
 };
 
-/// Inspectors kept for reuse, of all profiles together: more are in use at once only while bodies are awaited, and
-/// making one takes less time than evaluating a request.
-const POOLED_MAX: usize = 64;
+/// Inspectors kept for reuse, of all profiles together, each with some hundred kilobytes: more are in use at once only
+/// while bodies are awaited, and making one takes less time than evaluating a request.
+const POOLED_MAX: usize = 16;
 
 /// Inspectors that each profile may keep, however many profiles there are.
 const POOLED_MIN: usize = 4;

@@ -198,6 +198,7 @@ impl Session {
             traced.phase(phase_name(part), began, self.inspector.as_ref());
         }
         self.conclude_if_final();
+        self.rest_if_many();
         if sent.observability_mode {
             return Ok(Vec::new());
         }
@@ -602,6 +603,15 @@ impl Session {
         };
         if of_response {
             self.conclude();
+        }
+    }
+
+    /// While many streams wait for something, an inspector for each holds no more than it has to.
+    fn rest_if_many(&mut self) {
+        if let Some(inspector) = &mut self.inspector
+            && self.shared.has_many_streams()
+        {
+            inspector.rest();
         }
     }
 

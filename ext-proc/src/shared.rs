@@ -32,7 +32,7 @@ use crate::{
 const MISSED_MAX: u32 = 3;
 
 /// Open streams up to which each may keep an inspector after its verdict, so that the answer need not wait for the
-/// end of the evaluation.
+/// end of the evaluation, and all of its inspector's memory while it waits.
 const IDLE_STREAMS_MAX: i64 = 32;
 
 /// What all streams share.
@@ -121,8 +121,12 @@ impl Shared {
 
     /// Whether exchanges with a final verdict may keep their inspectors until their streams end.
     pub(crate) fn has_room_for_idle_inspectors(&self) -> bool {
-        self.metrics.streams_open.get() <= IDLE_STREAMS_MAX
-            || self.unasked_responses.load(Ordering::Relaxed)
+        !self.has_many_streams() || self.unasked_responses.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are so many open streams that what each holds counts.
+    pub(crate) fn has_many_streams(&self) -> bool {
+        self.metrics.streams_open.get() > IDLE_STREAMS_MAX
     }
 
     pub(crate) const fn evaluators(&self) -> &Evaluators {

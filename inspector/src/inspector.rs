@@ -221,6 +221,11 @@ impl Inspector {
         self.evaluate_request()
     }
 
+    /// Gives back the memory of what can be found out again, while the host waits for a body.
+    pub fn rest(&mut self) {
+        self.transaction.rest();
+    }
+
     /// Whether rules run on this exchange, and may block.
     fn set_mode(&mut self, lot: u8) {
         if !self.settings.sample.has(lot) {

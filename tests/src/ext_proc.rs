@@ -131,9 +131,16 @@ impl ExtProc {
     }
 }
 
+/// How the C library allocates memory in the image of ext-proc (`Dockerfile`).
+const ALLOCATION: [(&str, &str); 3] = [
+    ("MALLOC_ARENA_MAX", "2"),
+    ("MALLOC_MMAP_THRESHOLD_", "65536"),
+    ("MALLOC_TRIM_THRESHOLD_", "131072"),
+];
+
 fn spawn(program: &Path, config: &Path, log: &Path) -> Outcome<Process> {
     let mut command = Command::new(program);
-    command.arg("--config").arg(config).current_dir(settings::root());
+    command.arg("--config").arg(config).current_dir(settings::root()).envs(ALLOCATION);
     Process::start("ext-proc", &mut command, log)
 }
 

@@ -123,6 +123,17 @@ fn try_out(root: &Path, service: &str) -> Outcome<()> {
     told.map(|_| ())
 }
 
+/// The variables that the Dockerfile gives the image of a service.
+fn environment(service: &str) -> Outcome<Vec<String>> {
+    let path = cargo::root().join("Dockerfile");
+    let text = fs::read_to_string(&path).map_err(failure::io("read", &path))?;
+    let name = service.trim_start_matches("glacis-");
+    let own = text.lines().skip_while(|line| *line != format!("FROM scratch AS {name}"));
+    let own = own.skip(1).take_while(|line| !line.starts_with("FROM "));
+    let lines = own.filter_map(|line| line.strip_prefix("ENV "));
+    Ok(lines.flat_map(str::split_whitespace).map(ToOwned::to_owned).collect())
+}
+
 /// Makes images without a daemon.
 struct Buildah {
     program: PathBuf,
@@ -143,6 +154,9 @@ impl Buildah {
         let container = self.told(&["from", "scratch"])?;
         let container = container.trim();
         self.told(&["copy", container, &root.to_string_lossy(), "/"])?;
+        for variable in environment(service)? {
+            self.told(&["config", "--env", &variable, container])?;
+        }
         let entry = format!("[\"/usr/bin/{service}\"]");
         self.told(&["config", "--user", "65532:65532", "--entrypoint", &entry, container])?;
         let title = format!("org.opencontainers.image.title={service}");

@@ -3,6 +3,8 @@
 //! Values are never copied per rule: a [`Slice`] names a range of one of a few buffers. Buffers are
 //! emptied, not freed, between transactions, so that a reused transaction allocates nothing.
 
+use crate::variable::Variable;
+
 /// Which buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Region {
@@ -90,8 +92,10 @@ pub(crate) struct Store {
     next_id: u32,
 }
 
-/// Values of scalars have the ids below this; those of pairs follow.
-pub(crate) const SCALAR_IDS: u32 = 256;
+/// Values of scalars have the ids below this, by [`Variable`]; those of pairs follow. There are lists by id for each
+/// lane, so ids that nobody has would take memory.
+#[allow(clippy::cast_possible_truncation, reason = "there are a hundred variables or so")]
+pub(crate) const SCALAR_IDS: u32 = Variable::ALL.len() as u32;
 
 /// No buffer grows beyond this: a range is 32 bits wide.
 const BUFFER_BYTES_MAX: usize = u32::MAX as usize / 2;

@@ -371,6 +371,15 @@ impl Transaction {
         self.set_start(start);
     }
 
+    /// Gives back the memory of what can be found out again, some hundred kilobytes with CRS: for hosts with many
+    /// transactions that wait for something, such as a body. No verdict changes, the next phase takes longer; what it
+    /// finds out again counts as [steps](Self::rule_steps) again.
+    pub fn rest(&mut self) {
+        self.transformed.fill(Vec::new());
+        self.scans.rest();
+        self.scratch = Scratch::default();
+    }
+
     /// Sets the mode of this transaction, instead of what `SecRuleEngine` says: one program then serves
     /// hosts that block and hosts that only look on. `ctl:ruleEngine` can still change it.
     pub const fn set_rule_engine(&mut self, mode: RuleEngine) {

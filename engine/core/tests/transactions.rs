@@ -132,6 +132,15 @@ fn feed(body: &[u8], chunk: usize, mut take: impl FnMut(&[u8]) -> BodyRoom) {
     }
 }
 
+/// In pieces of this size a transaction gives memory back wherever a host waits.
+const RESTING_CHUNK: usize = 7;
+
+fn wait(transaction: &mut Transaction, chunk: usize) {
+    if chunk == RESTING_CHUNK {
+        transaction.rest();
+    }
+}
+
 fn run(transaction: &mut Transaction, request: &Section, response: Option<&Section>, chunk: usize) {
     let later = request.name.split_once(" at ").map_or(0, |(_, seconds)| seconds.parse().unwrap());
     transaction.start(&Start {
@@ -147,10 +156,12 @@ fn run(transaction: &mut Transaction, request: &Section, response: Option<&Secti
         transaction.request_header(name.as_bytes(), value.as_bytes());
     }
     transaction.evaluate_request_headers();
+    wait(transaction, chunk);
     if transaction.wants_request_body() {
         feed(&request.body, chunk, |piece| transaction.request_body(piece));
     }
     transaction.evaluate_request_body();
+    wait(transaction, chunk);
     if let Some(response) = response {
         let response = message(response);
         let status = response.first_line[1].parse().unwrap();
@@ -251,7 +262,7 @@ fn check(path: &Path) {
     let program = Arc::new(build());
     let mut used = transaction(&program);
     let seen = play(&mut used, &list, usize::MAX, false);
-    for chunk in [1, 7] {
+    for chunk in [1, RESTING_CHUNK] {
         let again = play(&mut used, &list, chunk, false);
         assert_eq!(again, seen, "{}: in chunks of {chunk}", path.display());
     }

@@ -65,6 +65,16 @@ impl<'m> Message<'m> {
 
     /// Sends it with bodies in pieces of these sizes, over and over; in one piece when there is none.
     pub(crate) fn send(&self, transaction: &mut Transaction, pieces: &[u8]) {
+        self.send_waiting(transaction, pieces, |_| ());
+    }
+
+    /// The same, with something done wherever a host waits.
+    fn send_waiting(
+        &self,
+        transaction: &mut Transaction,
+        pieces: &[u8],
+        waiting: impl Fn(&mut Transaction),
+    ) {
         start(transaction);
         let (method, rest) = split(self.request.first_line, b" ");
         let (uri, protocol) = split(rest, b" ");
@@ -73,10 +83,13 @@ impl<'m> Message<'m> {
             transaction.request_header(name, value);
         }
         transaction.evaluate_request_headers();
+        waiting(transaction);
         for piece in Pieces::new(self.request.body, pieces) {
             transaction.request_body(piece);
+            waiting(transaction);
         }
         transaction.evaluate_request_body();
+        waiting(transaction);
         let (protocol, status) = split(self.response.first_line, b" ");
         let status = String::from_utf8_lossy(status).parse().unwrap_or(200);
         transaction.response_line(status, protocol);
@@ -84,16 +97,25 @@ impl<'m> Message<'m> {
             transaction.response_header(name, value);
         }
         transaction.evaluate_response_headers();
+        waiting(transaction);
         for piece in Pieces::new(self.response.body, pieces) {
             transaction.response_body(piece);
+            waiting(transaction);
         }
         transaction.evaluate_response_body();
+        waiting(transaction);
         transaction.finish(Duration::from_secs(2));
     }
 
     /// Sends it and says all that came of it.
     pub(crate) fn outcome(&self, transaction: &mut Transaction, pieces: &[u8]) -> String {
         self.send(transaction, pieces);
+        describe(transaction)
+    }
+
+    /// The same, where the transaction gives its memory back whenever the host waits.
+    pub(crate) fn outcome_rested(&self, transaction: &mut Transaction) -> String {
+        self.send_waiting(transaction, &[], Transaction::rest);
         describe(transaction)
     }
 }

@@ -188,6 +188,9 @@ fn gates_change_nothing(programs: &[Arc<Program>; 2], message: &[u8], samples: &
         let [fast, slow] = used.each_mut().map(|used| message.outcome(used, &[]));
         assert_eq!(fast, slow, "without a trace, pass {pass}");
     }
+    let [fast, slow] = &mut used;
+    let rested = message.outcome_rested(fast);
+    assert_eq!(rested, message.outcome(slow, &[]), "with its memory given back between phases");
 }
 
 /// CRS with all its rules, none of which ends a request.

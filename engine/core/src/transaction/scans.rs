@@ -84,6 +84,7 @@ pub(super) struct Scans {
     /// The set for the text that is being scanned; empty otherwise.
     row: Vec<u64>,
     words: usize,
+    sieves: usize,
     views: Vec<View>,
     /// The view of each value as it is.
     values: Vec<ViewId>,
@@ -114,6 +115,7 @@ impl Scans {
         let words = program.rules.len().div_ceil(64);
         Self {
             words,
+            sieves: program.sieves.len(),
             rows: Vec::new(),
             row: vec![0; words],
             views: Vec::new(),
@@ -125,8 +127,8 @@ impl Scans {
             members: Vec::new(),
             cells: vec![CellState::UNSURE; program.cells.len()],
             cell_views: Vec::new(),
-            cell_rows: vec![0; program.cells.len() * words],
-            cell_sieved: vec![0; program.cells.len() * program.sieves.len()],
+            cell_rows: Vec::new(),
+            cell_sieved: Vec::new(),
             candidates: vec![0; words],
             asked: vec![0; words],
             fuel: 0,
@@ -154,6 +156,20 @@ impl Scans {
         self.fuel = FUEL;
     }
 
+    /// Gives all memory back that it can do without; what is known of values is forgotten.
+    pub(super) fn rest(&mut self) {
+        self.rows = vec![0; self.words];
+        self.views = Vec::new();
+        self.values = Vec::new();
+        self.changed.fill(Vec::new());
+        self.sieved = Vec::new();
+        self.members = Vec::new();
+        self.cells.fill(CellState::UNSURE);
+        self.cell_views = Vec::new();
+        self.cell_rows = Vec::new();
+        self.cell_sieved = Vec::new();
+    }
+
     /// Values of collections may have been added since the last phase: what is known of sources is
     /// forgotten, what is known of values is not.
     fn enter(&mut self, plan: &PhasePlan) {
@@ -161,6 +177,8 @@ impl Scans {
         self.sources.fill(None);
         self.members.clear();
         self.cell_views.clear();
+        self.cell_rows.resize(self.cells.len() * self.words, 0);
+        self.cell_sieved.resize(self.cells.len() * self.sieves, 0);
         assign(&mut self.candidates, plan.open.words());
         self.asked.fill(0);
     }
