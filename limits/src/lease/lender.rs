@@ -23,6 +23,10 @@ use std::collections::BTreeMap;
 /// How many parts of a lifetime a level is good for.
 const LEVELS_IN_A_LIFETIME: u64 = 4;
 
+/// How often in a lifetime a borrower may ask that finds the limit dry. Where the burst is small, whoever asks first
+/// gets all of it, and the others must not wait for long: the limit gains their share meanwhile.
+const RETRIES_IN_A_LIFETIME: u64 = 16;
+
 /// How much a lender keeps in mind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
@@ -175,10 +179,11 @@ impl Lender {
             account.settle(&offer, taken, granted, now_ns, lifetime_ns);
         }
         // Those that were refused together shall not all come back together.
-        let spread_ns = (offer.borrower ^ now_ns) % (lifetime_ns / 8).max(1);
+        let retry_ns = lifetime_ns / RETRIES_IN_A_LIFETIME;
+        let spread_ns = (offer.borrower ^ now_ns) % (retry_ns / 2).max(1);
         let retry_after_ns = match (granted, offer.is_full) {
             (_, true) => lifetime_ns,
-            (0, false) => lifetime_ns / LEVELS_IN_A_LIFETIME + spread_ns,
+            (0, false) => retry_ns + spread_ns,
             _ => 0,
         };
         Answer { granted, lifetime_ns, retry_after_ns }
@@ -469,7 +474,7 @@ mod tests {
         // The limit has five: they pay for what was spent, and two stay owed.
         let answer = lender.settle(offer, 5, T0);
         assert_eq!(answer.granted, 0);
-        assert!(answer.retry_after_ns >= SECOND_NS / 4 && answer.retry_after_ns < SECOND_NS);
+        assert!(answer.retry_after_ns >= SECOND_NS / 16 && answer.retry_after_ns < SECOND_NS / 8);
         let offer = lender.offer(KEY, 2, &want(10), T0);
         assert_eq!(offer.take(), 12, "by whoever comes next");
         // While that is on its way it is not collected twice.

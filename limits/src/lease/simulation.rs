@@ -335,14 +335,18 @@ fn simulated_fleet_of_a_thousand() {
 /// A key with a thousand requests a second, over a few Envoys: within its limit and at twice that.
 #[test]
 fn simulated_fleet_of_three() {
-    for (name, tokens) in [("3 Envoys, within the limit", 72_000), ("at twice the limit", 30_000)] {
+    for (name, tokens, burst) in [
+        ("3 Envoys, within the limit", 72_000, 7_200),
+        ("within the limit, and a burst of a second", 72_000, 1_200),
+        ("at twice the limit", 30_000, 3_000),
+    ] {
         let play = Play {
             envoys: 3,
             keys: 1,
             requests: 7,
             seconds: 120,
             tokens,
-            burst: u64::from(tokens) / 10,
+            burst,
             window_ns: 60 * SECOND_NS,
             unleased: 50,
             sets: 1,
@@ -353,7 +357,7 @@ fn simulated_fleet_of_three() {
         let report = check(name, &play, 0.01);
         let gained = u64::from(tokens) * 2 + play.burst;
         let expected = gained.min(report.requests);
-        assert!(report.allowed as f64 > 0.93 * expected as f64, "{} of {expected}", report.allowed);
+        assert!(report.allowed as f64 > 0.98 * expected as f64, "{} of {expected}", report.allowed);
         let fairness = report.fairness(0);
         eprintln!("  Jain's index {fairness:.3}: {:?}", report.shares[0]);
         assert!(fairness > 0.98, "{fairness}");
