@@ -33,7 +33,7 @@ const MISSED_MAX: u32 = 3;
 
 /// Open streams up to which each may keep an inspector after its verdict, so that the answer need not wait for the
 /// end of the evaluation, and all of its inspector's memory while it waits.
-const IDLE_STREAMS_MAX: i64 = 32;
+const IDLE_STREAMS_MAX: i64 = 16;
 
 /// What all streams share.
 #[derive(Debug)]

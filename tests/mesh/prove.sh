@@ -220,11 +220,13 @@ envoy_gateway() {
     expect "the route whose profile only watches" 200 "http://127.0.0.1:18880/watched$ATTACK"
     metrics 19000 "ENVOYS|PRIORITY_AS_LABEL"
     say "filters, as Envoy Gateway pushed them: $(curl -s http://127.0.0.1:19000/config_dump | python3 "$HERE/filters.py" | tr '\n' ' ')"
-    # Frozen: only probes can see that, and once they have, nobody waits for a timeout.
+    # Frozen: only probes can see that, and once they have, nobody waits for a timeout. The first probe came before
+    # any request, and the next comes a minute later: Envoy Gateway sets no interval for clusters without traffic.
+    wait_for 70 "Envoy's second probe" probed
     kill -STOP "$(cat "$W/ext-proc.pid")"
-    becomes "with a frozen ext-proc, fail closed" 503 http://127.0.0.1:18880/
+    expect "with a frozen ext-proc, a timeout" 504 http://127.0.0.1:18880/
     wait_for 10 "Envoy's word that no ext-proc is in service" no_ext_proc
-    expect "and at once" 503 -m 0.4 http://127.0.0.1:18880/
+    expect "and then, fail closed at once" 503 -m 0.4 http://127.0.0.1:18880/
     kill -CONT "$(cat "$W/ext-proc.pid")"
     becomes "ext-proc is well again" 403 "http://127.0.0.1:18880$ATTACK"
     stop ext-proc
@@ -232,9 +234,9 @@ envoy_gateway() {
     stop eg-envoy envoy-gateway
 }
 
-no_ext_proc() {
-    curl -s http://127.0.0.1:19000/stats | grep -q '^cluster\.envoyextensionpolicy.*extproc.*\.membership_healthy: 0$'
-}
+ext_proc_stat() { curl -s http://127.0.0.1:19000/stats | sed -n "s#^cluster\.envoyextensionpolicy.*/extproc/0\.$1: ##p"; }
+probed() { [ "$(ext_proc_stat health_check.success)" -ge 2 ]; }
+no_ext_proc() { [ "$(ext_proc_stat membership_healthy)" = 0 ]; }
 
 # What a pod of the Deployment that Envoy Gateway has made would find.
 envoy_of_gateway() {
