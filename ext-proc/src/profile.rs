@@ -12,7 +12,7 @@ use crate::{
 
 /// Inspectors kept for reuse, of all profiles together, each with some hundred kilobytes: more are in use at once only
 /// while bodies are awaited, and making one takes less time than evaluating a request.
-const POOLED_MAX: usize = 16;
+const POOLED_MAX: usize = 8;
 
 /// Inspectors that each profile may keep, however many profiles there are.
 const POOLED_MIN: usize = 4;

@@ -8,7 +8,7 @@ use super::Config;
 const RECENT_MAX: usize = 10_000;
 
 /// Profiles that one service may have: each keeps memory of its own.
-const PROFILES_MAX: usize = 256;
+const PROFILES_MAX: usize = 1_024;
 
 impl Config {
     /// What makes no sense, as key and message.
@@ -100,7 +100,7 @@ impl Config {
         ensure(
             self.profiles.len() < PROFILES_MAX,
             "profiles",
-            "there are too many: at most 256, the default one included",
+            "there are too many: at most 1,024, the default one included",
         )?;
         self.check_outputs()
     }

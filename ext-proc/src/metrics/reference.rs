@@ -104,7 +104,7 @@ pub fn metrics_reference() -> String {
 fn labels() -> String {
     let names = |names: Vec<&'static str>| listed(&names);
     let rows = [
-        ("profile, shadow", "the names of the profiles: at most 256".to_owned()),
+        ("profile, shadow", "the names of the profiles: at most 1,024".to_owned()),
         ("verdict", names([&VERDICTS[..], &["pending"]].concat())),
         ("phase", listed(&PHASES)),
         ("direction", listed(&["inbound", "outbound"])),

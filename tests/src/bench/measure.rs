@@ -145,9 +145,9 @@ impl Row {
         account.cpu_seconds * 1e6 / self.answered.max(1) as f64
     }
 
-    /// Requests that one processor can do in a second, by their CPU time.
-    pub fn per_cpu(&self) -> f64 {
-        1e6 / self.cpu_us().max(1e-3)
+    /// Requests that one processor can do in a second, by their CPU time; `None` where nothing is measured.
+    pub fn per_cpu(&self) -> Option<f64> {
+        Some(self.cpu_us()).filter(|us| *us > 0.0).map(|us| 1e6 / us)
     }
 
     /// How requests were sent.

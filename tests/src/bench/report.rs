@@ -108,8 +108,10 @@ fn line(row: &Row, first: &Row) -> String {
         0 => "–".to_owned(),
         shed => format!("{shed} ({:.1})", row.shed_p99_ms),
     };
+    let known = |number: Option<String>| number.unwrap_or_else(|| "–".to_owned());
+    let cpu_ratio = first.per_cpu().map(|first| format!("{:.2}", row.cpu_us() * first / 1e6));
     format!(
-        "| {} | {}{} | {} | {:.0} | {:.2} | {:.2} | {:.2} | {:.1} | {:.0} | {:.0} | {} | {:.2}, {:.2} | {shed} | {}, {}, {} | {:.0} |\n",
+        "| {} | {}{} | {} | {:.0} | {:.2} | {:.2} | {:.2} | {:.1} | {:.0} | {} | {} | {:.2}, {} | {shed} | {}, {}, {} | {:.0} |\n",
         row.stack,
         row.load(),
         if row.held { "" } else { " *" },
@@ -120,10 +122,10 @@ fn line(row: &Row, first: &Row) -> String {
         row.p99_ms,
         row.max_ms,
         row.cpu_us(),
-        row.per_cpu(),
+        known(row.per_cpu().map(|requests| format!("{requests:.0}"))),
         processes.collect::<Vec<_>>().join("; "),
         row.mean_ms / first.mean_ms.max(1e-6),
-        row.cpu_us() / first.cpu_us().max(1e-6),
+        known(cpu_ratio),
         row.wrong.values().sum::<u64>(),
         row.broken,
         row.unsent,
