@@ -227,7 +227,7 @@ async fn many_open_streams_hold_few_inspectors() {
         open(&mut streams).await;
     }
     counted(&service, "glacis_streams_open 40").await;
-    counted(&service, &allowed(8)).await;
+    counted(&service, &allowed(24)).await;
     let mut last = streams.pop().unwrap();
     last.send(&Sent::response(500, &[])).await;
     assert_eq!(last.answer().await, "response_headers none");
@@ -235,7 +235,7 @@ async fn many_open_streams_hold_few_inspectors() {
     open(&mut streams).await;
     streams.push(last);
     counted(&service, "glacis_streams_open 42").await;
-    counted(&service, &allowed(8)).await;
+    counted(&service, &allowed(24)).await;
     streams.clear();
     counted(&service, &allowed(42)).await;
 }

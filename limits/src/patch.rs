@@ -99,8 +99,8 @@ pub trait Head {
     fn method(&self) -> Vec<u8>;
     /// Path and query, as they were sent.
     fn target(&self) -> Vec<u8>;
-    /// A header field.
-    fn header(&self, name: &str) -> Option<Vec<u8>>;
+    /// The values of all header fields of a name, in lower case: a request may have several, and any may be the attack.
+    fn headers(&self, name: &str) -> Vec<Vec<u8>>;
 }
 
 /// The head of a request with what patches look at, worked out when the first of them asks, and once for all.
@@ -300,7 +300,9 @@ impl Condition {
             Target::Method => self.fits(prepared.method()),
             Target::Path => self.fits(prepared.path()),
             Target::Query => self.fits(prepared.query()),
-            Target::Header(name) => head.header(name).is_some_and(|value| self.fits(&lower(value))),
+            Target::Header(name) => {
+                head.headers(name).into_iter().any(|value| self.fits(&lower(value)))
+            }
             Target::Argument(name) => {
                 let named = |(given, _): &&(Vec<u8>, Vec<u8>)| given == name.as_bytes();
                 prepared.arguments().iter().filter(named).any(|(_, value)| self.fits(value))

@@ -41,9 +41,9 @@ impl Head for Request {
         self.target.clone().into_bytes()
     }
 
-    fn header(&self, name: &str) -> Option<Vec<u8>> {
-        let field = self.fields.iter().find(|(field, _)| field.eq_ignore_ascii_case(name));
-        field.map(|(_, value)| value.clone().into_bytes())
+    fn headers(&self, name: &str) -> Vec<Vec<u8>> {
+        let fields = self.fields.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name));
+        fields.map(|(_, value)| value.clone().into_bytes()).collect()
     }
 }
 

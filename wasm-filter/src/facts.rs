@@ -19,6 +19,9 @@ pub(crate) trait Request {
     /// The first header field of this name, or a pseudo-header such as `:path`.
     fn header(&self, name: &str) -> Option<Cow<'_, [u8]>>;
 
+    /// The values of all header fields of this name.
+    fn headers(&self, name: &str) -> Vec<Vec<u8>>;
+
     /// Dynamic metadata: the name of the filter that has set it, then the keys.
     fn metadata(&self, keys: &[String]) -> Option<Vec<u8>>;
 
@@ -216,8 +219,8 @@ impl Head for Facts<'_> {
         self.request.header(":path").unwrap_or_default().into_owned()
     }
 
-    fn header(&self, name: &str) -> Option<Vec<u8>> {
-        self.request.header(name).map(Cow::into_owned)
+    fn headers(&self, name: &str) -> Vec<Vec<u8>> {
+        self.request.headers(name)
     }
 }
 
@@ -269,6 +272,11 @@ pub(crate) mod fake {
         fn header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
             let field = self.fields.iter().find(|(field, _)| *field == name);
             field.map(|(_, value)| value.as_bytes().into())
+        }
+
+        fn headers(&self, name: &str) -> Vec<Vec<u8>> {
+            let fields = self.fields.iter().filter(|(field, _)| *field == name);
+            fields.map(|(_, value)| value.as_bytes().to_vec()).collect()
         }
 
         fn metadata(&self, keys: &[String]) -> Option<Vec<u8>> {

@@ -115,6 +115,13 @@ impl Request for Head {
         field.map(|(_, value)| Cow::Borrowed(value.as_slice()))
     }
 
+    fn headers(&self, name: &str) -> Vec<Vec<u8>> {
+        // Envoy gives the first only when it is asked for one by name, and has the host as `:authority`.
+        let name = if name == "host" { ":authority" } else { name };
+        let fields = self.fields().iter().filter(|(known, _)| known == name);
+        fields.map(|(_, value)| value.clone()).collect()
+    }
+
     fn metadata(&self, keys: &[String]) -> Option<Vec<u8>> {
         let mut path = vec!["metadata", "filter_metadata"];
         path.extend(keys.iter().map(String::as_str));

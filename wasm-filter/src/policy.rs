@@ -759,15 +759,17 @@ mod tests {
             ], "rate_limits": [{"requests": 1}]}"#,
         );
         let shared = Memory::default();
-        let rows: &[(&str, &str, &str, &str)] = &[
-            ("POST", "/%2558?b=1&A=%3C", "H", "denied:patch:new"),
-            ("POST", "/%2558?b=1&A=%3C", "h2", "denied:patch:new"),
-            ("POST", "/x?a=1&b=%3C", "h", "passed"),
+        let rows: &[(&str, &str, &[&str], &str)] = &[
+            ("POST", "/%2558?b=1&A=%3C", &["H"], "denied:patch:new"),
+            ("POST", "/%2558?b=1&A=%3C", &["h2"], "denied:patch:new"),
+            ("POST", "/%2558?b=1&A=%3C", &["no", "h"], "denied:patch:new"),
+            ("POST", "/x?a=1&b=%3C", &["h"], "passed"),
             // What a patch refuses has cost nothing.
-            ("GET", "/x?a=%3C", "h", "limited:per-address"),
+            ("GET", "/x?a=%3C", &["h"], "limited:per-address"),
         ];
-        for (i, (method, path, field, expected)) in rows.iter().enumerate() {
-            let fields = vec![(":method", *method), (":path", *path), ("x-h", *field)];
+        for (i, (method, path, values, expected)) in rows.iter().enumerate() {
+            let mut fields = vec![(":method", *method), (":path", *path)];
+            fields.extend(values.iter().map(|value| ("x-h", *value)));
             let judgement = judge(&policy, Some("192.0.2.1"), &Fake { fields }, &shared);
             assert_eq!(policy.property(judgement.verdict, &[]), *expected, "row {i}");
         }
@@ -1057,6 +1059,10 @@ mod tests {
     impl crate::facts::Request for Hostile {
         fn header(&self, _name: &str) -> Option<Cow<'_, [u8]>> {
             self.bytes().map(Cow::Owned)
+        }
+
+        fn headers(&self, _name: &str) -> Vec<Vec<u8>> {
+            [self.bytes(), self.bytes()].into_iter().flatten().collect()
         }
 
         fn metadata(&self, _keys: &[String]) -> Option<Vec<u8>> {
