@@ -85,6 +85,7 @@ pub struct Terms {
     lifetime_ns: u64,
     outstanding_max: u32,
     tokens: u32,
+    burst: u32,
     window_ns: u64,
 }
 
@@ -142,7 +143,15 @@ impl Terms {
         }
         let gained = u128::from(tokens) * u128::from(lifetime_ns) / u128::from(window_ns);
         let outstanding_max = u32::try_from(gained).unwrap_or(u32::MAX).max(1);
-        Ok(Self { lifetime_ns, outstanding_max, tokens, window_ns })
+        Ok(Self { lifetime_ns, outstanding_max, tokens, burst: tokens, window_ns })
+    }
+
+    /// The same terms, of a limit that has no more than `burst` tokens at a time: those who borrow
+    /// get an equal part of that at once, so that whoever asks first leaves something to the others.
+    /// Without this a burst is all tokens of a window.
+    #[must_use]
+    pub const fn with_burst(self, burst: u32) -> Self {
+        Self { burst, ..self }
     }
 
     /// How long a lease lives.

@@ -119,7 +119,9 @@ impl LeasedLimit {
     pub(crate) fn terms(&self) -> Result<Terms, String> {
         let window_ns = self.per_seconds.saturating_mul(1_000 * MS_NS);
         let lifetime_ns = self.lifetime_ms.map(|ms| ms.saturating_mul(MS_NS));
-        Terms::new(self.requests, window_ns, lifetime_ns).map_err(|error| error.to_string())
+        let terms = Terms::new(self.requests, window_ns, lifetime_ns);
+        let burst = self.burst.unwrap_or(self.requests);
+        terms.map(|terms| terms.with_burst(burst)).map_err(|error| error.to_string())
     }
 }
 

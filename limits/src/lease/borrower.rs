@@ -19,6 +19,11 @@ pub const RETRY_NS: u64 = 1_000_000_000;
 /// No question is believed to be under way for longer: 10 s.
 pub const ASKED_NS_MAX: u64 = 10_000_000_000;
 
+/// A key whose lender had less than was wanted asks again when there is less left than it uses in
+/// this part of a lifetime: a question waits up to a tenth ([`Borrower::patience_ns`]) for others,
+/// and its answer takes time as well.
+const SHORT_PARTS_OF_A_LIFETIME: u32 = 7;
+
 /// How a limit is borrowed. A small plain value; the state is [`Borrowed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Borrower {
@@ -57,7 +62,7 @@ pub struct Borrowed {
     /// Tokens that requests wanted since `since_ns`, whether they got them or not.
     demand: u32,
     since_ns: u64,
-    /// What it would have been in a lifetime, when it was measured last.
+    /// What it would have been in a lifetime, at the last question.
     pace: u32,
     /// Not to be asked before.
     next_ns: u64,
@@ -184,7 +189,7 @@ impl Borrower {
             return if is_urgent && !state.hurried { Wish::Now } else { Wish::None };
         }
         let is_hot = state.unleased_ns.saturating_sub(now_ns) > self.hot_ns;
-        let is_low = state.tokens < state.granted.div_ceil(3);
+        let is_low = state.tokens < low(state);
         match spent {
             Spent::Allowed { .. } if state.granted > 0 => {
                 if is_low {
@@ -224,8 +229,9 @@ impl Borrower {
         };
         state.tokens -= returned;
         if self.is_measured(&state, now_ns) {
-            (state.pace, state.demand, state.since_ns) = (want, 0, now_ns);
+            (state.demand, state.since_ns) = (0, now_ns);
         }
+        state.pace = want;
         state.asked_until_ns = until_ns.min(now_ns.saturating_add(ASKED_NS_MAX));
         state.hurried = true;
         (state, Ask { want, left: state.tokens, returned, spent: state.unreported })
@@ -327,6 +333,12 @@ impl Borrower {
     pub fn renewal_ns(&self, state: &Borrowed) -> Option<u64> {
         (state.tokens > 0).then(|| state.expires_ns.saturating_sub(self.lifetime_ns / 4))
     }
+}
+
+/// Below so many tokens more are asked for.
+fn low(state: &Borrowed) -> u32 {
+    let third = state.granted.div_ceil(3);
+    if state.short { third.max(state.pace / SHORT_PARTS_OF_A_LIFETIME) } else { third }
 }
 
 impl Borrowed {
@@ -524,7 +536,8 @@ mod tests {
         let asked = ask(&mut state, 1_510);
         assert!(asked.want > 0, "what was refused is wanted, too");
         answer(&mut state, 1_520, &asked, 2, 0);
-        assert_eq!(spend(&mut state, 1_530), (allowed(1), Wish::None));
+        // Less than was wanted is soon gone, so more is asked for at once.
+        assert_eq!(spend(&mut state, 1_530), (allowed(1), Wish::Soon));
         // No time that a lender names is too long to be mended.
         answer(&mut state, 1_540, &asked, 0, u64::MAX / MS_NS);
         assert_eq!(spend(&mut state, 1_550).0, allowed(0));

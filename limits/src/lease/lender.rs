@@ -9,7 +9,8 @@
 //! can be met from what may be outstanding (max-min fairness: who wants less than an equal share
 //! gets all of it, and the rest is shared among the others). It is worked out anew four times in a
 //! lifetime. Where the limit itself runs dry, nobody gets more than the level in each lifetime,
-//! however often it asks.
+//! however often it asks. And since a limit never has more tokens at a time than its burst, nobody
+//! gets more than an equal part of that with one answer.
 //!
 //! # Memory
 //!
@@ -328,8 +329,9 @@ impl Account {
     ) -> u32 {
         let free = u64::from(terms.outstanding_max).saturating_sub(self.held);
         let free = u32::try_from(free).unwrap_or(u32::MAX);
-        let tokens = want.min(self.level).min(free).saturating_sub(left);
         let is_dry = self.dry_until_ns > now_ns && self.dry_until_ns - now_ns <= terms.lifetime_ns;
+        let part = self.part_of_the_burst(terms, left, is_dry);
+        let tokens = want.min(self.level).min(free).saturating_sub(left).min(part);
         let share = self.level.saturating_sub(lease.granted);
         if !is_dry || tokens <= share {
             return tokens;
@@ -337,6 +339,16 @@ impl Account {
         // As long as shares hold somebody back there is less than is wanted.
         self.dry_until_ns = now_ns.saturating_add(terms.lifetime_ns);
         share
+    }
+
+    /// How many tokens one borrower may have at once, beside the others: where the burst is small,
+    /// whoever asks first would have all of it. Who still has some gets less while there are not
+    /// enough, and leaves the rest to those who have none.
+    fn part_of_the_burst(&self, terms: &Terms, left: u32, is_dry: bool) -> u32 {
+        let borrowers = u32::try_from(self.leases.len() + 1).unwrap_or(u32::MAX);
+        let part = terms.burst / borrowers;
+        let spared = if is_dry { left / 4 } else { 0 };
+        part.saturating_sub(spared).max(1)
     }
 
     fn settle(&mut self, offer: &Offer, taken: u32, granted: u32, now_ns: u64, lifetime_ns: u64) {

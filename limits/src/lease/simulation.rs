@@ -88,6 +88,7 @@ struct Fleet<'a> {
 impl Play {
     fn run(&self) -> Report {
         let terms = Terms::new(self.tokens, self.window_ns, None).unwrap();
+        let terms = terms.with_burst(u32::try_from(self.burst).unwrap());
         let envoy = || Envoy {
             sets: vec![Vec::new(); self.sets as usize],
             desk: Desk::default(),
@@ -361,6 +362,40 @@ fn simulated_fleet_of_three() {
         let fairness = report.fairness(0);
         eprintln!("  Jain's index {fairness:.3}: {:?}", report.shares[0]);
         assert!(fairness > 0.98, "{fairness}");
+    }
+}
+
+/// The first half minute of a key below its limit, whose burst is a second's: nobody has a lease
+/// yet, and all ask at once.
+#[test]
+fn simulated_start() {
+    for (tokens, requests) in [(72_000, 7), (72_000, 6), (126_000, 7)] {
+        let (mut worst, mut sum) = (0f64, 0f64);
+        for unleased in 1..=60 {
+            let play = Play {
+                envoys: 3,
+                keys: 1,
+                requests,
+                seconds: 30,
+                tokens,
+                burst: u64::from(tokens) / 60,
+                window_ns: 60 * SECOND_NS,
+                unleased,
+                sets: 1,
+                watched: 1,
+                lost: 0,
+                restarted: 0,
+            };
+            let report = play.run();
+            let refused = (report.requests - report.allowed) as f64 / report.requests as f64;
+            (worst, sum) = (worst.max(refused), sum + refused);
+        }
+        let (percent, mean) = (100.0 * worst, 100.0 * sum / 60.0);
+        eprintln!(
+            "start, {requests} requests a tick from each of 3 Envoys, limit {tokens} in 60 s, 1 to \
+             60 unleased: {mean:.2} % refused on average, {percent:.1} % at the most"
+        );
+        assert!(percent < 2.0, "{percent} % of the requests refused below the limit");
     }
 }
 
