@@ -88,6 +88,10 @@ fn carry(given: Given) -> Profile {
             }
             Directive::File(path) => profile.rules.push(path),
             Directive::Lost(text, why) => profile.lost.push(format!("{text}: {why}")),
+            Directive::Rules(text) if text.lines().any(|line| line.contains(print::is_control)) => {
+                let why = "a control character, which YAML cannot hold: write \\xHH";
+                profile.lost.push(format!("{text}: {why}"));
+            }
             Directive::Rules(text) => kept.push(text),
         }
     }
@@ -120,4 +124,23 @@ fn problem(text: &str) -> Option<String> {
     // The place is that in a text which nobody has seen.
     let message = first.split_once(": ").map_or(first, |(_, message)| message);
     Some(message.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else the end of a line of theirs would be one of ours, and what follows a key.
+    #[test]
+    fn rules_with_control_characters_are_lost() {
+        let rule = |value: &str| format!("SecRule ARGS \"@rx {value}\" \"id:1,phase:1,deny\"\n");
+        for (value, kept) in [("a", 1), ("a\tb", 1), ("a\rmode: off", 0), ("a\u{85}b", 0)] {
+            let profile = carry(Given { text: rule(value), ..Given::default() });
+            assert_eq!(
+                (profile.directives.len(), profile.lost.len()),
+                (kept, 1 - kept),
+                "{value:?}"
+            );
+        }
+    }
 }

@@ -5,7 +5,7 @@ mod run;
 
 use std::{fs, path::PathBuf};
 
-use run::{data, expect, glacis, glacis_with};
+use run::{crs, data, expect, glacis, glacis_with};
 
 const EXPLAIN: &str = "explain --rules explain/rules.conf";
 
@@ -65,14 +65,6 @@ fn what_is_proposed_works() {
     }
     fs::remove_dir_all(&folder).unwrap();
     assert!(proposed >= 14, "{proposed}");
-}
-
-fn crs() -> PathBuf {
-    let fetched =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.fetched/crs-4.25.0").canonicalize();
-    let folder = fetched.ok().or_else(|| std::env::var_os("GLACIS_CRS_DIR").map(PathBuf::from));
-    assert!(folder.is_some(), "no CRS: run `cargo xtask fetch`");
-    folder.unwrap_or_default()
 }
 
 /// Over the CRS; the first request is the example of the documentation.

@@ -25,6 +25,7 @@ fn messages() {
         ("eval --rules eval/rules.conf --bench NaN", 2, "--bench takes a number of seconds"),
         ("eval --rules eval/rules.conf --bench 1 --jobs 2", 2, "--bench measures one thread"),
         ("eval --rules eval/rules.conf --reuse", 2, "--reuse is for --bench"),
+        ("eval --rules eval/rules.conf --each", 2, "--each is for --bench"),
         ("eval --rules eval/rules.conf nowhere.jsonl", 1, "nowhere.jsonl: No such file"),
         ("eval --rules eval", 1, "eval: Is a directory"),
         ("eval --rules lint/directive.conf", 1, "lint/directive.conf:1:15: "),
@@ -48,6 +49,7 @@ fn messages() {
             1,
             "there is no such request",
         ),
+        ("bundle", 2, "bundle needs --rules FILE"),
         ("profile eval/requests.jsonl", 2, "profile needs --rules FILE"),
         ("profile --rules eval/rules.conf --passes 0", 2, "--passes takes a number from 1 to"),
         ("profile --rules eval/rules.conf --top -1", 2, "cannot parse"),
@@ -66,6 +68,8 @@ fn messages() {
         ("patches filter nowhere.yaml", 1, "nowhere.yaml: No such file"),
         ("geo", 2, "geo needs `build` and a database"),
         ("geo build", 2, "geo needs `build` and a database"),
+        ("geo build --only 64496 nowhere.mmdb", 2, "--only is for --asn"),
+        ("geo build --asn --only x nowhere.mmdb", 2, "--only takes numbers of autonomous systems"),
         ("geo build nowhere.mmdb", 1, "nowhere.mmdb: "),
         ("geo build eval/rules.conf", 1, "eval/rules.conf: "),
         ("ftw --tests ftw/tests", 2, "ftw needs --rules FILE"),
@@ -122,6 +126,11 @@ fn help_is_a_result() {
         ("explain --help", "Usage: glacis explain"),
         ("profile --help", "Usage: glacis profile"),
         ("ftw --help", "Usage: glacis ftw"),
+        ("geo --help", "Usage: glacis geo build"),
+        ("patches --help", "Usage: glacis patches"),
+        ("status --help", "Usage: glacis status"),
+        ("import --help", "Usage: glacis import"),
+        ("bundle --help", "Usage: glacis bundle"),
     ] {
         let ran = glacis(arguments, b"");
         assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{arguments}");

@@ -371,7 +371,7 @@ fn everywhere(removals: &[Removal]) -> String {
 
 /// The path of the request, as the engine decodes it.
 fn path_of(request: &Request) -> Vec<u8> {
-    let path = request.uri.0.split(|&byte| byte == b'?').next().unwrap_or_default();
+    let path = request.uri.0.split(|byte| b"?#".contains(byte)).next().unwrap_or_default();
     let mut decoded = Vec::new();
     // A plus sign stays one.
     let plus = path.iter().flat_map(|&byte| match byte {

@@ -22,7 +22,7 @@ pub struct Occasion {
     pub time: Duration,
     /// Whether rules run, and may block, instead of what the rules say (`SecRuleEngine`).
     pub rule_engine: Option<RuleEngine>,
-    /// The size of the pieces in which bodies are given.
+    /// The size of the pieces in which bodies are given; 0 is taken for 1.
     pub body_chunk: usize,
 }
 
@@ -70,7 +70,7 @@ fn evaluate_request(transaction: &mut Transaction, request: &Request, body_chunk
     if let Some(body) = request.body()
         && transaction.wants_request_body()
     {
-        for chunk in body.chunks(body_chunk) {
+        for chunk in body.chunks(body_chunk.max(1)) {
             if transaction.request_body(chunk) == BodyRoom::Full {
                 break;
             }
@@ -90,7 +90,7 @@ fn evaluate_response(transaction: &mut Transaction, response: &Response, body_ch
     if let Some(body) = response.body()
         && transaction.wants_response_body()
     {
-        for chunk in body.chunks(body_chunk) {
+        for chunk in body.chunks(body_chunk.max(1)) {
             if transaction.response_body(chunk) == BodyRoom::Full {
                 break;
             }

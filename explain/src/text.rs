@@ -24,7 +24,7 @@ pub(crate) fn page(explanation: &Explanation) -> String {
 
 fn write_page(out: &mut String, explanation: &Explanation) -> fmt::Result {
     let story = &explanation.story;
-    writeln!(out, "{}  {}", explanation.id, shown(&story.request))?;
+    writeln!(out, "{}  {}", shown(explanation.id.get()), shown(&story.request))?;
     for note in &explanation.notes {
         writeln!(out, "note: {}", shown(note))?;
     }
@@ -134,11 +134,11 @@ fn write_scores(out: &mut String, story: &Story) -> fmt::Result {
     writeln!(out, "\nScores")?;
     let width = story.scores.iter().map(|change| change.member.len()).max().unwrap_or_default();
     for change in &story.scores {
-        let (rule, member) = (change.rule, &change.member);
+        let (rule, member) = (change.rule, shown(&change.member));
         writeln!(out, "  {rule}  tx.{member:<width$}  {} -> {}", change.from, change.to)?;
     }
     for threshold in &story.thresholds {
-        writeln!(out, "  threshold of {}: {}", threshold.member, threshold.value)?;
+        writeln!(out, "  threshold of {}: {}", shown(&threshold.member), threshold.value)?;
     }
     Ok(())
 }
@@ -180,7 +180,11 @@ fn shown(text: &str) -> String {
         }
         let directs = matches!(
             character,
-            '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            '\u{061c}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}'
         );
         if character.is_control() || directs {
             line.extend(character.escape_default());
@@ -189,4 +193,37 @@ fn shown(text: &str) -> String {
         }
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use crate::{
+        Explanation,
+        story::{ScoreChange, Story},
+    };
+
+    /// Wherever it stands: names of requests, too, are what somebody else has sent.
+    #[test]
+    fn what_commands_a_terminal_is_escaped() {
+        for text in ["\u{7f}", "\u{9b}2J", "\u{61c}", "\u{202e}", "\u{2066}"] {
+            let change = ScoreChange { rule: 1, member: format!("{text}_score"), from: 0, to: 1 };
+            let story = Story {
+                request: format!("GET /{text} HTTP/1.1"),
+                mode: "On",
+                refusal: None,
+                rules: Vec::new(),
+                rules_left_out: 0,
+                scores: vec![change],
+                thresholds: Vec::new(),
+                cut: false,
+            };
+            let id = RawValue::from_string(format!("\"{text}\"")).unwrap();
+            let notes = vec![text.to_owned()];
+            let page = Explanation { id, story, notes, exclusion: None }.text();
+            assert_eq!(page.matches("\\u{").count(), 4, "{page}");
+            assert!(!page.contains(text), "{}", page.escape_unicode());
+        }
+    }
 }

@@ -7,7 +7,7 @@ use ring::{digest, hmac, rand::SecureRandom as _};
 use subtle::ConstantTimeEq as _;
 
 /// Bytes of a key that is looked at; a longer one is nobody's.
-const KEY_BYTES_MAX: usize = 512;
+pub(crate) const KEY_BYTES_MAX: usize = 512;
 
 /// Bytes of a hash.
 const HASH_BYTES: usize = 32;

@@ -16,10 +16,13 @@ pub(crate) struct Scenario {
 impl Scenario {
     /// That of a configuration. An error is the key and what to write there.
     pub(crate) fn new(config: &ScenarioConfig) -> Result<Self, (&'static str, String)> {
+        // A refusal of who is banned already does not count.
+        let mut known = Reason::ALL.to_vec();
+        known.retain(|reason| *reason != Reason::Banned);
         let reason = |name: &String| {
-            let known = Reason::ALL.into_iter().find(|reason| reason.name() == name);
-            known.ok_or_else(|| {
-                let names: Vec<&str> = Reason::ALL.map(Reason::name).to_vec();
+            let found = known.iter().copied().find(|reason| reason.name() == name);
+            found.ok_or_else(|| {
+                let names: Vec<&str> = known.iter().copied().map(Reason::name).collect();
                 ("reasons", format!("\"{name}\" is no reason: write one of {}", names.join(", ")))
             })
         };

@@ -2,9 +2,6 @@
 
 use serde_json::{Map, Value};
 
-/// Parts of a claim's name, which may lead into objects.
-const DEPTH_MAX: usize = 8;
-
 /// What a claim has to be, of several possibilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
@@ -32,7 +29,7 @@ fn find<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
     if let Some(claim) = claims.get(name) {
         return Some(claim);
     }
-    let mut parts = name.split('.').take(DEPTH_MAX);
+    let mut parts = name.split('.');
     let first = claims.get(parts.next()?)?;
     parts.try_fold(first, |claim, part| claim.as_object()?.get(part))
 }
@@ -73,7 +70,8 @@ mod tests {
     #[test]
     fn claims() {
         let token = r#"{"iss": "https://a", "n": 7, "ok": true, "roles": ["x", "y"], "a.b": "dotted",
-                        "a": {"b": "inside", "c": {"d": ["z"]}}, "none": null}"#;
+                        "a": {"b": "inside", "c": {"d": ["z"]}}, "none": null,
+                        "1": {"2": {"3": {"4": {"5": {"6": {"7": {"8": {"9": "deep"}}}}}}}}}"#;
         let token: Map<String, Value> = serde_json::from_str(token).unwrap();
         for (name, values, expected) in [
             ("iss", &["https://b", "https://a"][..], true),
@@ -86,6 +84,7 @@ mod tests {
             ("a.b", &["inside"], false),
             ("a.c.d", &["z"], true),
             ("a.c", &["z"], false),
+            ("1.2.3.4.5.6.7.8.9", &["deep"], true),
             ("none", &["null", ""], false),
             ("absent", &[""], false),
             ("iss.x", &["https://a"], false),

@@ -8,7 +8,7 @@ use std::{
 
 use glacis_service::command::Failure;
 
-use crate::api_key::{self, KeyHash};
+use crate::api_key::{self, KEY_BYTES_MAX, KeyHash};
 
 /// Bytes that are read of a key.
 const INPUT_BYTES_MAX: u64 = 4_096;
@@ -16,7 +16,7 @@ const INPUT_BYTES_MAX: u64 = 4_096;
 /// Reads a key from `input`, up to the end of its line, and writes its hash.
 ///
 /// # Errors
-/// When the pepper cannot be read, or there is no key.
+/// When the pepper cannot be read, when there is no key, or when it is longer than keys may be.
 pub fn hash_key(
     pepper: Option<&Path>,
     input: impl Read,
@@ -27,6 +27,10 @@ pub fn hash_key(
     let key = text.lines().next().unwrap_or_default().trim();
     if key.is_empty() {
         return Err("there is no key: write it to standard input".into());
+    }
+    if key.len() > KEY_BYTES_MAX {
+        let message = format!("it would be nobody's key: write at most {KEY_BYTES_MAX} bytes");
+        return Err(message.into());
     }
     writeln!(output, "{}", hash(pepper)?.text(key.as_bytes()))?;
     Ok(())

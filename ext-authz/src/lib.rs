@@ -26,6 +26,7 @@ mod rate_limit;
 pub mod ratelimit;
 pub mod reload;
 mod service;
+mod store;
 mod subject;
 mod wire;
 

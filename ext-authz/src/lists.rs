@@ -63,9 +63,9 @@ fn answer(
     let mut answer = Response::new(Full::default());
     let text = path.strip_prefix("/lists/").and_then(find);
     let (Some(text), true) = (text, *method == Method::GET) else {
-        let known = *method == Method::GET;
+        let is_get = *method == Method::GET;
         *answer.status_mut() =
-            if known { StatusCode::NOT_FOUND } else { StatusCode::METHOD_NOT_ALLOWED };
+            if is_get { StatusCode::NOT_FOUND } else { StatusCode::METHOD_NOT_ALLOWED };
         return answer;
     };
     let same = headers

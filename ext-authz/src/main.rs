@@ -115,7 +115,7 @@ async fn serve(
     policy.log();
     let mut server = Server::bind(&config.listen, &config.admin).await?;
     server.watch_certificates(config.reload_interval(), &metrics.tls)?;
-    let authorizer = Authorizer::new(&config, policy, metrics)?;
+    let authorizer = Authorizer::new(&config, policy, metrics, &mut registry)?;
     let lists = authorizer.serve_lists(&config).await?;
     tracing::info!(
         tcp = server.tcp_address().map(tracing::field::display),

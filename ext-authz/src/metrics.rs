@@ -20,6 +20,7 @@ use prometheus_client::{
 use crate::{
     alarm::Alarm,
     answer::{Facts, Reason},
+    rate_limit::OF_CLIENT,
 };
 use glacis_inspector::Uninspected;
 pub use reference::metrics_reference;
@@ -66,7 +67,8 @@ pub(crate) enum ErrorKind {
     Panic,
     /// More Checks at once than `max_checks`.
     Overload,
-    /// The store of limits does not answer.
+    /// More limits in one call than a store takes: a bug. A Redis that is away is told by the families of
+    /// [`store`](crate::store).
     Store,
 }
 
@@ -167,7 +169,7 @@ impl Metrics {
     /// Counts what a limit said of a request.
     pub(crate) fn limit(&self, name: &str, result: &'static str) {
         // There may be thousands of clients; those of the configuration are few.
-        let limit = if name.starts_with("client/") { CLIENTS } else { name };
+        let limit = if name.starts_with(OF_CLIENT) { CLIENTS } else { name };
         self.limits.get_or_create(&LimitLabel { limit: limit.to_owned(), result }).inc();
     }
 

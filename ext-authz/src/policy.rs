@@ -1,5 +1,6 @@
-//! What the configuration says of requests, ready to be asked. The order is: networks, countries, autonomous systems, the path, API
-//! key, policies; then the store is asked about limits, and the rules of the engine run.
+//! What the configuration says of requests, ready to be asked. The order is: networks, countries, autonomous
+//! systems, the path, policies; then the store is asked about limits, and the rules of the engine run. Who is
+//! banned is refused before all of that, by `service`.
 
 use core::net::IpAddr;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use crate::{
     lists::Texts,
     network_files,
     profile::Profile,
-    rate_limit::RateLimit,
+    rate_limit::{OF_CLIENT, RateLimit},
     subject::{Filter, Subject, countries, has_tag},
     wire::Asked,
 };
@@ -94,31 +95,29 @@ impl Policy {
     pub(crate) fn build(config: &Config, source: &RecordingSource) -> Result<Self, Wrong> {
         let (clients, keys) = clients(&config.api_keys, source)?;
         let limits = config.rate_limits.iter().enumerate().map(|(index, limit)| {
-            RateLimit::new(limit)
-                .map_err(|(key, message)| (format!("rate_limits[{index}].{key}"), message))
+            let at = |key: &str| format!("rate_limits[{index}].{key}");
+            if limit.name.starts_with(OF_CLIENT) {
+                let message = "limits of clients are named so: choose another name";
+                return Err((at("name"), message.to_owned()));
+            }
+            RateLimit::new(limit).map_err(|(key, message)| (at(key), message))
         });
         let limits: Vec<RateLimit> = limits.collect::<Result<_, _>>()?;
         // One more for the client.
         if limits.len() >= ASKS_MAX {
             return Err(("rate_limits".to_owned(), format!("write fewer than {ASKS_MAX}")));
         }
-        let mut names: Vec<&str> = limits.iter().map(RateLimit::name).collect();
-        names.sort_unstable();
-        if let Some(twice) = names.windows(2).find(|pair| pair.first() == pair.last()) {
-            let name = twice.first().copied().unwrap_or_default();
+        if let Some(name) = twice(limits.iter().map(RateLimit::name)) {
             let message =
                 format!("two limits are named \"{name}\": they would share what they count");
             return Err(("rate_limits".to_owned(), message));
         }
-        let in_section = |section: &'static str| {
-            move |(key, message): (&'static str, String)| (format!("{section}.{key}"), message)
-        };
         Ok(Self {
             trusted_hops: config.trusted_hops,
             lists: network_files::lists(config, source)?,
             countries: network_files::countries(config, source)?,
             denied_countries: countries(&config.countries.deny)
-                .map_err(in_section("countries.deny"))?,
+                .map_err(|message| ("countries.deny".to_owned(), message))?,
             systems: network_files::systems(config, source)?,
             denied_asns: config.asn.deny.clone(),
             keys,
@@ -342,9 +341,7 @@ impl Rule {
 
 fn rules(configs: &[PolicyConfig]) -> Result<Vec<Rule>, Wrong> {
     let rule = |(index, config): (usize, &PolicyConfig)| {
-        let wrong = |(key, message): (&'static str, String)| {
-            (format!("policies[{index}].match.{key}"), message)
-        };
+        let at = |key: &str| format!("policies[{index}].{key}");
         let Require { tags, countries: required, asns, api_key, jwt } = config.require.clone();
         let claims = jwt.map(|token| {
             let wanted = token.claims.into_iter().map(|(name, values)| Wanted { name, values });
@@ -352,11 +349,12 @@ fn rules(configs: &[PolicyConfig]) -> Result<Vec<Rule>, Wrong> {
         });
         Ok(Rule {
             name: config.name.clone(),
-            filter: Filter::new(&config.matches).map_err(wrong)?,
+            filter: Filter::new(&config.matches).map_err(|(key, message)| (at(key), message))?,
             action: config.action,
             is_open: config.action == Action::Allow && config.require.is_nothing(),
             tags,
-            countries: countries(&required).map_err(wrong)?,
+            countries: countries(&required)
+                .map_err(|message| (at("require.countries"), message))?,
             asns,
             key_scopes: api_key.map(|key| key.scopes),
             token: claims,
@@ -365,7 +363,23 @@ fn rules(configs: &[PolicyConfig]) -> Result<Vec<Rule>, Wrong> {
     configs.iter().enumerate().map(rule).collect()
 }
 
+/// A name that occurs twice.
+fn twice<'n>(names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    let pair = names.windows(2).find(|pair| pair.first() == pair.last())?;
+    pair.first().copied()
+}
+
 fn scenarios(config: &Config) -> Result<Vec<Scenario>, Wrong> {
+    let wrong = |message| Err(("bans".to_owned(), message));
+    // A refusal asks about all of them in one call.
+    if config.bans.len() > ASKS_MAX {
+        return wrong(format!("write at most {ASKS_MAX}"));
+    }
+    if let Some(name) = twice(config.bans.iter().map(|scenario| scenario.name.as_str())) {
+        return wrong(format!("two are named \"{name}\": they would share a bucket"));
+    }
     let scenarios = config.bans.iter().enumerate().map(|(index, scenario)| {
         Scenario::new(scenario).map_err(|(key, message)| (format!("bans[{index}].{key}"), message))
     });

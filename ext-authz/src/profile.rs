@@ -81,6 +81,11 @@ impl Profile {
         Ok(Self { program, settings: Arc::new(settings), pool: Mutex::default() })
     }
 
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.settings.profile
+    }
+
     /// How many rules there are, and what is to be said of them.
     pub(crate) fn program(&self) -> &Program {
         &self.program

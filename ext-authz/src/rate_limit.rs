@@ -1,6 +1,6 @@
 //! Limits of requests: what is asked of the store, and what its answers come to.
 
-use core::{net::IpAddr, time::Duration};
+use core::{fmt::Write as _, net::IpAddr, time::Duration};
 
 use glacis_limit_store::{Answer, Ask, Key, Limit, LimitError, OnStoreFailure};
 use glacis_limits::{
@@ -17,6 +17,9 @@ use crate::{
 
 /// Parts of a key.
 const KEY_PARTS_MAX: usize = 8;
+
+/// What the names of the limits of clients begin with; no other limit may have such a name.
+pub(crate) const OF_CLIENT: &str = "client/";
 
 /// A limit.
 #[derive(Clone, Debug)]
@@ -50,6 +53,14 @@ enum Part {
     Claim(String),
 }
 
+/// What a request has of a part.
+enum Given {
+    One(Vec<u8>),
+    Nothing,
+    /// Several different ones: nobody can say which of them the upstream takes.
+    Several,
+}
+
 type Wrong = (&'static str, String);
 
 impl RateLimit {
@@ -60,6 +71,9 @@ impl RateLimit {
         let limit = limit.map_err(|error| ("requests", error.to_string()))?;
         if config.key.is_empty() || config.key.len() > KEY_PARTS_MAX {
             return Err(("key", format!("write 1 to {KEY_PARTS_MAX} parts")));
+        }
+        if config.burst.is_some() && config.algorithm != Algorithm::Gcra {
+            return Err(("burst", "only gcra has one: remove it".to_owned()));
         }
         if config.cost == 0 || config.cost > limit.burst() {
             return Err(("cost", format!("write 1 to {}, the most at once", limit.burst())));
@@ -91,7 +105,7 @@ impl RateLimit {
     pub(crate) fn of_client(client: &str, rate: &Rate) -> Result<Self, Wrong> {
         let Rate { requests, per_seconds, burst } = *rate;
         Self::new(&RateLimitConfig {
-            name: format!("client/{client}"),
+            name: format!("{OF_CLIENT}{client}"),
             requests,
             per_seconds,
             burst,
@@ -122,13 +136,19 @@ impl RateLimit {
         if !self.filter.fits(subject) {
             return None;
         }
-        let mut whose = Vec::new();
-        for part in &self.key {
+        let (mut name, mut whose) = (self.name().to_owned(), Vec::new());
+        for (place, part) in self.key.iter().enumerate() {
             let value = match (part.read(subject, self.prefixes), self.absent) {
-                (Some(value), _) => value,
-                (None, Absent::Address) => address(subject.address, self.prefixes)?,
-                (None, Absent::Shared) => Vec::new(),
-                (None, Absent::Skip) => return None,
+                (Given::One(value), _) => value,
+                (Given::Nothing | Given::Several, Absent::Shared) => Vec::new(),
+                (Given::Nothing, Absent::Skip) => return None,
+                // With `skip`, too: to send a field twice must not be a way around the limit.
+                (Given::Nothing, Absent::Address) | (Given::Several, _) => {
+                    // Counted apart: what a client writes into a header must not count for whoever has that
+                    // address. No limit has an `@` in its name. Writing to a `String` cannot fail.
+                    let _ = write!(name, "@{place}");
+                    address(subject.address, self.prefixes)
+                }
             };
             // With its length, no part can pass for two.
             if self.key.len() > 1 {
@@ -136,7 +156,7 @@ impl RateLimit {
             }
             whose.extend_from_slice(&value);
         }
-        let key = Key::new(self.name.as_str().as_bytes(), &whose);
+        let key = Key::new(name.as_bytes(), &whose);
         let on_store_failure = self.on_store_failure;
         Some(Ask { on_store_failure, ..Ask::new(key, self.limit, self.cost) })
     }
@@ -177,44 +197,54 @@ impl Part {
         })
     }
 
-    fn read(&self, subject: &Subject<'_>, prefixes: (u8, u8)) -> Option<Vec<u8>> {
+    fn read(&self, subject: &Subject<'_>, prefixes: (u8, u8)) -> Given {
         let value = match self {
-            Self::Address => return address(subject.address, prefixes),
-            Self::Host => subject.host.clone().into_bytes(),
-            Self::Method => subject.method.to_vec(),
-            Self::Country => subject.country.as_str().as_bytes().to_vec(),
-            Self::Asn => subject.asn.to_string().into_bytes(),
-            Self::ApiKey => subject.client()?.0.name.clone().into_bytes(),
+            Self::Header(name) => return header(subject, name),
+            Self::Address => Some(address(subject.address, prefixes)),
+            Self::Host => Some(subject.host.clone().into_bytes()),
+            Self::Method => Some(subject.method.to_vec()),
+            Self::Country => Some(subject.country.as_str().as_bytes().to_vec()),
+            Self::Asn => Some(subject.asn.to_string().into_bytes()),
+            Self::ApiKey => subject.client().map(|(client, _)| client.name.clone().into_bytes()),
             Self::Path(templates) => {
                 let place = templates.iter().position(|template| template.matches(&subject.path));
-                place.map_or_else(|| b"other".to_vec(), |place| place.to_string().into_bytes())
+                let place = place.map_or_else(|| "other".to_owned(), |place| place.to_string());
+                Some(place.into_bytes())
             }
-            Self::Header(name) => header(subject, name),
+            // The first of its name: browsers send that of the longest path first (RFC 6265, 5.4).
             Self::Cookie(name) => {
                 let mut found = glacis_inspector::cookies(subject.headers)
                     .filter(|(key, _)| *key == name.as_bytes());
-                found.next()?.1.to_vec()
+                found.next().map(|(_, value)| value.to_vec())
             }
-            Self::Claim(name) => claim::named(subject.claims?, name)?.into_bytes(),
+            Self::Claim(name) => {
+                let claim = subject.claims.and_then(|claims| claim::named(claims, name));
+                claim.map(String::into_bytes)
+            }
         };
-        (!value.is_empty()).then_some(value)
+        // What is empty is as good as not there, and as cheap to send.
+        value.filter(|value| !value.is_empty()).map_or(Given::Nothing, Given::One)
     }
 }
 
-/// All values of a header, as Envoy would join them.
-fn header(subject: &Subject<'_>, name: &str) -> Vec<u8> {
+/// What a request has in all fields of a header. Envoy sends each by itself (with `encode_raw_headers`).
+fn header(subject: &Subject<'_>, name: &str) -> Given {
     let named =
         |header: &&glacis_inspector::Header<'_>| header.name.eq_ignore_ascii_case(name.as_bytes());
-    let values: Vec<&[u8]> =
-        subject.headers.iter().filter(named).map(|header| header.value).collect();
-    values.join(&b","[..])
+    let values = subject.headers.iter().filter(named).map(|header| header.value);
+    let mut values = values.filter(|value| !value.is_empty());
+    let Some(first) = values.next() else { return Given::Nothing };
+    match values.all(|value| value == first) {
+        true => Given::One(first.to_vec()),
+        false => Given::Several,
+    }
 }
 
 /// The network of an address. Who has none shares what is left for such.
-fn address(address: Option<IpAddr>, (ipv4, ipv6): (u8, u8)) -> Option<Vec<u8>> {
-    let Some(address) = address else { return Some(b"unknown".to_vec()) };
+fn address(address: Option<IpAddr>, (ipv4, ipv6): (u8, u8)) -> Vec<u8> {
+    let Some(address) = address else { return b"unknown".to_vec() };
     let prefix = if address.is_ipv4() { ipv4 } else { ipv6 };
-    Some(network_of(address, prefix).to_string().into_bytes())
+    network_of(address, prefix).to_string().into_bytes()
 }
 
 /// What the answers of the store come to.

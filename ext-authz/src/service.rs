@@ -16,14 +16,13 @@ use envoy_types::pb::envoy::service::auth::v3::{
     authorization_server::{Authorization, AuthorizationServer},
 };
 use glacis_inspector::{Header, request_id};
-use glacis_limit_store::{
-    Answer as Taken, Ask, Bans, Guarded, MemoryStore, RedisStore, Store, StoreError, Taking,
-};
+use glacis_limit_store::{Answer as Taken, Ask, Bans, Store, StoreError, Taking};
 use glacis_rules::Record;
 use glacis_service::{
     Evaluators, Priority, Readiness, alarm::AlarmLog, command::Failure, overload,
     reload::LastReload,
 };
+use prometheus_client::registry::Registry;
 use tokio::{net::TcpListener, sync::Semaphore};
 use tonic::{Request, Response, Status, service::Routes};
 
@@ -39,6 +38,7 @@ use crate::{
     profile::{Found, Occasion, Profile},
     rate_limit::{Outcome, RateLimit, outcome},
     reload::Reloader,
+    store,
     subject::Subject,
     wire::Asked,
 };
@@ -102,12 +102,18 @@ impl Authorizer {
     /// The name under which gRPC knows the service, for its health.
     pub const NAME: &str = "envoy.service.auth.v3.Authorization";
 
-    /// A service that applies `policy`, which is that of `config`. To be called within a runtime.
+    /// A service that applies `policy`, which is that of `config`. What is told of its store is registered in
+    /// `registry`. To be called within a runtime.
     ///
     /// # Errors
     /// When the store cannot be used as `config` says.
-    pub fn new(config: &Config, policy: Policy, metrics: Metrics) -> Result<Self, Failure> {
-        let (store, redis) = store(config)?;
+    pub fn new(
+        config: &Config,
+        policy: Policy,
+        metrics: Metrics,
+        registry: &mut Registry,
+    ) -> Result<Self, Failure> {
+        let (store, redis) = store::open(&config.store, registry)?;
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let evaluators = Evaluators::start(threads, EVALUATIONS_MAX, Priority::Awaited)?;
         Ok(Self {
@@ -191,7 +197,8 @@ impl Authorizer {
 enum Undecided {
     /// Envoy sent what cannot be answered.
     Protocol(Status),
-    /// The store does not answer.
+    /// More limits in one call than a store takes, which is a bug: the configuration has fewer. A Redis that is
+    /// away is no error, since each limit says what is answered then.
     Store(StoreError),
     /// Too many bodies wait for the rules.
     Crowded,
@@ -252,6 +259,7 @@ impl Shared {
         let Some(profile) = policy.profile(asked.profile.as_deref()) else {
             return Ok(Answer::Pass(passed, facts));
         };
+        facts.profile = Some(profile.name().to_owned());
         drop(headers);
         let found = self.evaluate(Arc::clone(profile), Arc::clone(&asked), id, now).await?;
         let answer = self.judged(passed, found, facts);
@@ -351,19 +359,6 @@ impl Shared {
     }
 }
 
-/// A store, and the same again where it is Redis, with what answers when that is away.
-type Opened = (Arc<dyn Store>, Option<Arc<Guarded<RedisStore>>>);
-
-/// The store of a configuration.
-fn store(config: &Config) -> Result<Opened, Failure> {
-    let memory = MemoryStore::new(config.store.counters_max);
-    let Some(redis) = &config.store.redis else { return Ok((Arc::new(memory), None)) };
-    let redis = RedisStore::new(redis.clone())?;
-    let guarded = Arc::new(Guarded::new(redis, config.store.replicas, memory));
-    let store: Arc<dyn Store> = Arc::clone(&guarded) as Arc<dyn Store>;
-    Ok((store, Some(guarded)))
-}
-
 /// The time since 1970.
 fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
@@ -391,15 +386,20 @@ impl Authorization for Authorizer {
         request: Request<CheckRequest>,
     ) -> Result<Response<CheckResponse>, Status> {
         let metrics = &self.shared.metrics;
-        let Ok(_permit) = self.room.try_acquire() else {
+        let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             metrics.error(ErrorKind::Overload);
             self.shared.turned_away.store(true, Ordering::Relaxed);
             return Err(Status::resource_exhausted("max_checks Checks are under way"));
         };
         let began = Instant::now();
         // On a task of its own: a panic, which is a bug, must not be a way past the policy. Envoy's failure mode
-        // decides then.
-        let work = tokio::spawn(Arc::clone(&self.shared).answer(request.into_inner()));
+        // decides then. It goes on when Envoy gives up waiting, and takes up room until it ends.
+        let (shared, request) = (Arc::clone(&self.shared), request.into_inner());
+        let work = tokio::spawn(async move {
+            let answered = shared.answer(request).await;
+            drop(permit);
+            answered
+        });
         let answered = work.await.unwrap_or(Err(Undecided::Panic));
         let answer = answered.inspect_err(|undecided| {
             metrics.error(match undecided {

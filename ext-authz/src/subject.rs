@@ -87,14 +87,15 @@ impl Filter {
     /// That of a configuration. An error is the key and what to write there.
     pub(crate) fn new(matches: &Matches) -> Result<Self, (&'static str, String)> {
         let paths = matches.paths.iter().map(|text| {
-            Template::parse(text).map_err(|error| ("paths", format!("\"{text}\": {error}")))
+            Template::parse(text).map_err(|error| ("match.paths", format!("\"{text}\": {error}")))
         });
         Ok(Self {
             paths: paths.collect::<Result<_, _>>()?,
             methods: matches.methods.iter().map(|method| method.to_ascii_uppercase()).collect(),
-            hosts: matches.hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
+            hosts: matches.hosts.iter().map(|text| host_pattern(text)).collect::<Result<_, _>>()?,
             tags: matches.tags.clone(),
-            countries: countries(&matches.countries)?,
+            countries: countries(&matches.countries)
+                .map_err(|message| ("match.countries", message))?,
             asns: matches.asns.clone(),
         })
     }
@@ -127,6 +128,17 @@ pub(crate) fn has_tag(tags: &[String], subject: &Subject<'_>) -> bool {
     tags.iter().any(|tag| subject.tags.contains(&tag.as_str()))
 }
 
+/// A host of a configuration: what [`is_host`] compares with.
+fn host_pattern(text: &str) -> Result<String, (&'static str, String)> {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    if name.is_empty() || name.contains('*') {
+        let message =
+            format!("\"{text}\" is no host: write a name, or *.NAME for every name below it");
+        return Err(("match.hosts", message));
+    }
+    Ok(text.to_ascii_lowercase())
+}
+
 /// `*.example.com` stands for every name below it.
 fn is_host(pattern: &str, host: &str) -> bool {
     match pattern.strip_prefix('*') {
@@ -135,11 +147,10 @@ fn is_host(pattern: &str, host: &str) -> bool {
     }
 }
 
-/// Countries by their letters.
-pub(crate) fn countries(texts: &[String]) -> Result<Vec<Country>, (&'static str, String)> {
+/// Countries by their letters. An error is what to write.
+pub(crate) fn countries(texts: &[String]) -> Result<Vec<Country>, String> {
     let read = |text: &String| {
-        let wrong =
-            || ("countries", format!("\"{text}\" is no country: write two letters, such as DE"));
+        let wrong = || format!("\"{text}\" is no country: write two letters, such as DE");
         Country::parse(text).ok_or_else(wrong)
     };
     texts.iter().map(read).collect()

@@ -101,8 +101,7 @@ impl Asked {
 
     /// Whether Envoy says that the body is only the beginning of one; `None` if it sends no bodies.
     pub(crate) fn is_partial(&self) -> Option<bool> {
-        // A client may send this header too, but Envoy overwrites it where it sends bodies. Where it does not,
-        // there is no body to be misjudged.
+        // Envoy leaves out a field of this name that a client sends, and puts its own behind all others.
         let value = self
             .headers
             .iter()

@@ -12,6 +12,7 @@ use glacis_inspector::{Mode, Redaction, SECRET_NAMES};
 use glacis_service::{
     Readiness,
     admin::{AdminAnswer, AdminHandler, AdminRequest, Handled, json, text, typed},
+    now,
 };
 use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,6 @@ use crate::{
     recent::Refused,
     recipe::Timed,
     ruleset::Rulesets,
-    session::now,
     shared::Shared,
 };
 

@@ -58,11 +58,17 @@ impl Share {
         }
         fits
     }
+
+    /// Gives all of it back.
+    pub(crate) fn release(&mut self) {
+        let bytes = core::mem::take(&mut self.bytes);
+        self.room.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.room.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.release();
     }
 }
 
@@ -108,6 +114,8 @@ mod tests {
         assert_eq!(room.taken(), 100);
         drop(one);
         assert!(two.grow_to(100));
+        two.release();
+        assert!(room.taken() == 0 && two.grow_to(70));
         drop(two);
         assert_eq!(room.taken(), 0);
     }

@@ -3,12 +3,13 @@
 //!
 //! This service only counts and says. Whoever is banned comes no further than the wasm-filter, or ext-authz.
 
-use core::{net::IpAddr, time::Duration};
-use std::{io, sync::Arc, time::SystemTime};
+use core::net::IpAddr;
+use std::{io, sync::Arc};
 
 use glacis_engine::Phase;
 use glacis_inspector::Receipt;
 use glacis_limit_store::{BanScenario, Bans, Guarded, MemoryStore, RedisStore, Store};
+use glacis_service::now;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -111,6 +112,5 @@ async fn count(
 }
 
 fn now_seconds() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.unwrap_or(Duration::ZERO).as_secs()
+    now().as_secs()
 }

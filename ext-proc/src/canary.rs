@@ -6,9 +6,9 @@ use std::{panic::catch_unwind, sync::Arc};
 
 use glacis_engine::RuleEngine;
 use glacis_inspector::canary;
-use glacis_service::Readiness;
+use glacis_service::{Readiness, now};
 
-use crate::{profile::Profile, ruleset::Rulesets, session::now, shared::Shared};
+use crate::{profile::Profile, ruleset::Rulesets, shared::Shared};
 
 /// What holds readiness back.
 const CAUSE: &str = "canary";

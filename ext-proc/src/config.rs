@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use glacis_engine::{AuditPart, AuditParts};
+use glacis_engine::{AuditPart, AuditParts, Limits};
 use glacis_inspector::{Redaction, SECRET_NAMES};
 use glacis_service::{
     config::{Admin, ConfigError, Drain, Listen, LogLevel, Overload, Seconds, load, octal},
@@ -349,7 +349,6 @@ impl Config {
             reload_seconds,
             canary_seconds,
             canary_envoy,
-            recent,
             collections_max,
             collections,
             bans,
@@ -370,8 +369,13 @@ impl Config {
         );
         let outputs =
             |audit: &Audit| (audit.stdout, audit.file.clone(), audit.rotation(), audit.otlp);
-        let audit = outputs(&self.audit) != outputs(&other.audit);
-        let keys = keys.into_iter().chain([("audit", audit)]);
+        let kept = |limits: &LimitsConfig| Limits::from(limits).collections();
+        let in_part = [
+            ("audit", outputs(&self.audit) != outputs(&other.audit)),
+            ("limits", kept(&self.limits) != kept(&other.limits)),
+            ("recent", self.recent.requests_max != other.recent.requests_max),
+        ];
+        let keys = keys.into_iter().chain(in_part);
         keys.filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }
 

@@ -45,11 +45,18 @@ impl Document {
             }
             return Some(whole);
         };
-        let own = self.given.get("profiles")?.get(name)?.clone();
+        let own = self.given.get("profiles")?.get(name)?.as_object().cloned().unwrap_or_default();
         clear_profiles(&mut whole);
         let object = whole.as_object_mut()?;
         object.insert("profile".to_owned(), name.into());
-        for (key, value) in own.as_object().cloned().unwrap_or_default() {
+        // What the top of the file says of this profile as another's second does not hold for itself.
+        for (key, second) in [("out_of_band_profile", ""), ("shadow", "/profile")] {
+            let second = object.get(key).and_then(|value| value.pointer(second));
+            if second.is_some_and(|second| second == name) {
+                object.insert(key.to_owned(), Value::Null);
+            }
+        }
+        for (key, value) in own {
             let place = object.entry(key.clone()).or_insert(Value::Null);
             match (key.as_str(), place, value) {
                 ("exclusions", Value::Array(all), Value::Array(more)) => all.extend(more),
@@ -139,6 +146,8 @@ setup: |
 limits: {arguments_max: 7}
 block: {status: 451}
 listen: {unix: {path: a.sock, mode: \"0600\"}}
+out_of_band_profile: api
+shadow: {profile: token, percent: 5}
 exclusions: [{rules: [1], owner: o, reason: r, expires: 2027-01-31}]
 profiles:
   api:

@@ -17,6 +17,7 @@ mod audit;
 mod bans;
 pub mod bundle;
 mod canary;
+mod chance;
 mod collections;
 pub mod config;
 mod document;

@@ -10,8 +10,8 @@ use core::{sync::atomic::AtomicU64, time::Duration};
 use std::collections::BTreeSet;
 
 use glacis_engine::MatchedRule;
-use glacis_inspector::{OBSERVED, Outcome, Receipt, Uninspected};
-use glacis_service::{Losses, process, tls::TlsMetrics};
+use glacis_inspector::{OBSERVED, Outcome, Uninspected};
+use glacis_service::{Losses, metrics::seconds_histogram, now, process, tls::TlsMetrics};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -20,8 +20,7 @@ use prometheus_client::{
 
 use crate::{
     alarm::Alarm, bans::BanMetrics, config::MetricsConfig, envoy_canary::EnvoyCanaryMetrics,
-    out_of_band::OutOfBandMetrics, reply::Part, ruleset::Rulesets, session::now,
-    shadow::ShadowMetrics,
+    out_of_band::OutOfBandMetrics, reply::Part, ruleset::Rulesets, shadow::ShadowMetrics,
 };
 use coraza::{Coraza, Severity};
 pub use reference::metrics_reference;
@@ -158,13 +157,6 @@ const fn phase_index(part: Part) -> usize {
 }
 
 const MESSAGES: [&str; 2] = ["request", "response"];
-
-fn seconds_histogram() -> Histogram {
-    Histogram::new([
-        0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
-        0.5, 1.0,
-    ])
-}
 
 fn score_histogram() -> Histogram {
     Histogram::new([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0])
@@ -347,8 +339,9 @@ impl Metrics {
             self.exclusions.get_or_create(&label).inc();
         }
         let old = old.map(|old| old.profiles.iter()).into_iter().flatten();
-        for (name, _) in old.filter(|(name, _)| rulesets.profiles.get(name).is_none()) {
+        for (name, profile) in old.filter(|(name, _)| rulesets.profiles.get(name).is_none()) {
             self.forget(name);
+            profile.watch.shadow.iter().for_each(|shadow| self.shadow.forget(shadow));
         }
         for (name, profile) in rulesets.profiles.iter() {
             profile.measure(self.of_profile(name));
@@ -393,9 +386,9 @@ impl Metrics {
         self.errors.get_or_create(&KindLabel { kind: kind.name() }).inc();
     }
 
-    /// Counts an answer that carries this receipt.
-    pub(crate) fn receipt(&self, receipt: &Receipt<'_>) {
-        let known = RECEIPTS.iter().position(|verdict| *verdict == receipt.verdict);
+    /// Counts an answer with a receipt of this verdict.
+    pub(crate) fn receipt(&self, verdict: &str) {
+        let known = RECEIPTS.iter().position(|known| *known == verdict);
         if let Some(counter) = known.and_then(|index| self.receipts.get(index)) {
             counter.inc();
         }
@@ -479,7 +472,7 @@ impl ProfileMetrics {
 #[cfg(test)]
 mod tests {
     use glacis_engine::{Flags, Scores};
-    use glacis_inspector::Mode;
+    use glacis_inspector::{Mode, Receipt};
 
     use super::*;
 
@@ -505,7 +498,7 @@ mod tests {
         let outcome = Outcome { receipt: receipt.clone(), audit: None, refused: None, limits };
         let count = || {
             profile.evaluated(Part::RequestHeaders, Duration::from_millis(1));
-            metrics.receipt(&receipt);
+            metrics.receipt(receipt.verdict);
             metrics.finished(Some(&profile), &outcome);
             metrics.rule_hits.count(1, Severity::Critical, coraza::Outcome::Block);
             metrics.error(ErrorKind::Deadline);

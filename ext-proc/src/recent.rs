@@ -18,7 +18,7 @@ pub(crate) struct Recent {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The number of the next one: they are counted from 1.
+    /// The number of the last one: they are counted from 1.
     last: u64,
     bytes: usize,
     records: VecDeque<Refused>,
@@ -54,9 +54,11 @@ impl Recent {
         }
     }
 
-    /// Those behind the number `after`, the oldest first.
+    /// Those behind the number `after`, the oldest first. Whoever names one that has not been given yet has it from
+    /// the process before this one, and knows none of them.
     pub(crate) fn after(&self, after: u64) -> Vec<Refused> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = if after > kept.last { 0 } else { after };
         kept.records.iter().filter(|refused| refused.number > after).cloned().collect()
     }
 
@@ -83,6 +85,7 @@ mod tests {
             recent.push(text.to_owned());
         }
         assert_eq!((numbers(&recent, 0), numbers(&recent, 3)), (vec![2, 3, 4], vec![4]));
+        assert_eq!((numbers(&recent, 4), numbers(&recent, 5)), (vec![], vec![2, 3, 4]));
         assert_eq!((recent.get(1), recent.get(4).as_deref()), (None, Some("d")));
         // Bytes are bounded as well, and what is larger than all of them is not kept.
         recent.push("e".repeat(BYTES_MAX));

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use glacis_inspector::{Decision, End, Inspector, RequestHead, ResponseHead};
 
-use crate::{admission::Share, session::lot, wire::Head};
+use crate::{admission::Share, chance::lot, wire::Head};
 
 /// What an exchange was, as far as it has come and as much as is kept of it.
 #[derive(Debug)]

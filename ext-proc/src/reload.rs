@@ -10,6 +10,7 @@ use std::{
 use glacis_rules::{Date, Exclusion, Record, RecordingSource};
 use glacis_service::{
     command::Failure,
+    now,
     reload::{self, LastReload, Reload, attempt},
 };
 
@@ -17,7 +18,6 @@ use crate::{
     config::Config,
     document::Document,
     ruleset::{Host, Rulesets},
-    session::now,
     shared::Shared,
 };
 
@@ -124,7 +124,7 @@ impl Reloader {
         self.record = record;
         let Reading { config, rulesets, document, .. } = reading?;
         let silent = rulesets.silent();
-        if !silent.is_empty() && !config.canary_seconds.is_zero() {
+        if !silent.is_empty() && !self.started.canary_seconds.is_zero() {
             let message = format!("a known attack passes the rules of: {}", silent.join(", "));
             return Err(message.into());
         }

@@ -11,7 +11,7 @@ use std::{
 use glacis_engine::{Program, RuleId};
 use glacis_inspector::Inspector;
 
-use crate::session::random;
+use crate::chance::random;
 
 /// What one rule has cost in the exchanges that were counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

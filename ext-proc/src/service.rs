@@ -186,7 +186,9 @@ impl Stream for Answers {
                     Poll::Ready(Ok(done)) => done,
                     Poll::Ready(Err(lost)) => {
                         let status = this.lost(lost);
-                        return Poll::Ready(Some(work.take_pass().map(|pass| *pass).ok_or(status)));
+                        let pass = work.take_pass();
+                        let pass = pass.map(|pass| pass.given(this.shared.metrics()));
+                        return Poll::Ready(Some(pass.ok_or(status)));
                     }
                 },
                 State::Waiting(session) => {
@@ -258,7 +260,8 @@ impl Answers {
             Err(Crowded { mut session, pass }) => {
                 session.give_up();
                 let status = self.crowded();
-                Ok((session, pass.map(|pass| vec![*pass]).ok_or(status)))
+                let pass = pass.map(|pass| vec![pass.given(self.shared.metrics())]);
+                Ok((session, pass.ok_or(status)))
             }
         }
     }
@@ -296,15 +299,14 @@ impl Answers {
 
 /// Whether evaluating the message would hold up a thread that serves other streams as well.
 fn is_long(session: &Session, message: &Incoming) -> bool {
-    match &message.message {
-        Message::RequestBody(body) | Message::ResponseBody(body) => {
-            let evaluated = session.body_bytes();
-            evaluated.is_some_and(|bytes| {
-                bytes.saturating_add(body.bytes.len()) > session.shared().inline_body_bytes
-            })
-        }
-        _ => false,
-    }
+    let more = match &message.message {
+        Message::RequestBody(body) | Message::ResponseBody(body) => body.bytes.len(),
+        // They are the end of a body that has come in pieces.
+        Message::RequestTrailers | Message::ResponseTrailers => 0,
+        Message::RequestHeaders(_) | Message::ResponseHeaders(_) => return false,
+    };
+    let bytes = session.body_bytes().map(|bytes| bytes.saturating_add(more));
+    bytes.is_some_and(|bytes| bytes > session.shared().inline_body_bytes)
 }
 
 /// Answers a message on the thread that serves others as well, and counts what took too long all the same.
@@ -321,7 +323,7 @@ fn answer_inline(session: &mut Session, message: Incoming) -> Answered {
 /// Answers a message, and makes an error of a panic: a bug must not be a way past the rules.
 pub(crate) fn answer(session: &mut Session, message: Incoming) -> Answered {
     catch_unwind(AssertUnwindSafe(|| session.answer(message))).unwrap_or_else(|_| {
-        session.abandon();
+        session.give_up();
         session.shared().metrics().error(ErrorKind::Panic);
         tracing::error!("inspection panicked: a bug; the stream ends with an error");
         Err(internal())

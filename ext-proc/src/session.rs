@@ -5,23 +5,21 @@
 //! duplex once the verdict is there, see `duplex`); a message out of order is an error of the stream,
 //! which Envoy treats by its failure mode, and never an answer that lets something pass.
 
+mod end;
 mod watched;
 
-use core::time::Duration;
-use std::{
-    hash::{BuildHasher as _, Hasher as _, RandomState},
-    sync::Arc,
-    time::{Instant, SystemTime},
-};
+use std::{sync::Arc, time::Instant};
 
 use glacis_inspector::{
     Decision, End, Hints, Inspector, Mode, Receipt, RequestHead, ResponseHead, request_id,
 };
+use glacis_service::now;
 use tonic::Status;
 
 use crate::{
     admission::{Share, UNANNOUNCED_BYTES},
     alarm::Alarm,
+    chance::{lot, random_id},
     duplex::{Held, Seen},
     metrics::{ProfileMetrics, phase_name},
     profile::Profile,
@@ -30,6 +28,7 @@ use crate::{
     shared::Shared,
     trace::{Context, Exchange},
     wire::{Body, BodyMode, Head, Incoming, Message, Modes},
+    work::Pass,
 };
 
 /// Request headers that only Glacis may set: a client's are taken out before the request goes on.
@@ -144,8 +143,12 @@ impl Session {
 
     /// Whether the stream may end with OK.
     pub(crate) const fn may_end(&self) -> bool {
-        let due = matches!(self.request, Half::Body(_)) || matches!(self.response, Half::Body(_));
-        self.refused || !due
+        self.refused || !self.awaits_body()
+    }
+
+    /// Whether a verdict is due that needs a body.
+    const fn awaits_body(&self) -> bool {
+        matches!(self.request, Half::Body(_)) || matches!(self.response, Half::Body(_))
     }
 
     /// Whether nothing more is to be answered.
@@ -162,9 +165,10 @@ impl Session {
         Arc::clone(&self.shared)
     }
 
-    /// Body bytes that evaluation would have to go through; `None` where nothing is evaluated.
+    /// Body bytes that evaluation would have to go through; `None` where nothing of a body is evaluated.
     pub(crate) fn body_bytes(&self) -> Option<usize> {
-        self.inspector.as_ref().map(Inspector::body_bytes)
+        let inspector = self.inspector.as_ref().filter(|_| self.awaits_body());
+        inspector.map(Inspector::body_bytes)
     }
 
     /// Whether bodies come in the mode in which Envoy gives them away.
@@ -249,16 +253,15 @@ impl Session {
 
     /// The answer to a message for whose verdict Envoy cannot wait, if rules may not block: a profile that
     /// only looks on must not refuse anything because it is slow.
-    pub(crate) fn pass_without_verdict(&self, message: &Message) -> Option<Answer> {
+    pub(crate) fn pass_without_verdict(&self, message: &Message) -> Option<Pass> {
         // The end of the stream would be the end of the body.
         if self.is_duplex() {
             return None;
         }
         let receipt = self.inspector.as_ref()?.receipt_without_verdict()?;
         let mut answer = reply::pass(part(message), Vec::new());
-        self.shared.metrics.receipt(&receipt);
         answer.dynamic_metadata = reply::metadata(&receipt);
-        Some(answer)
+        Some(Pass { answer, verdict: receipt.verdict })
     }
 
     fn request_headers(&mut self, head: &Head) -> Result<Answer, Status> {
@@ -508,7 +511,7 @@ impl Session {
         };
         let receipt = self.receipt();
         if let Some(receipt) = &receipt {
-            self.shared.metrics.receipt(receipt);
+            self.shared.metrics.receipt(receipt.verdict);
         }
         answer.dynamic_metadata = receipt.as_ref().map(reply::metadata).unwrap_or_default();
         answer
@@ -559,115 +562,6 @@ const fn after_body(body: &Body, mode: BodyMode) -> Half {
     }
 }
 
-impl Drop for Session {
-    /// The end of the exchange, however it came.
-    fn drop(&mut self) {
-        self.shared.metrics.streams_open.dec();
-        // A panic is under way, or was: the engine's state is not to be trusted.
-        if std::thread::panicking() {
-            return;
-        }
-        self.submit();
-        // Where the response has come it was said then.
-        if self.misses_body() && self.response == Half::Headers && !self.is_over() && !self.observed
-        {
-            self.shared.body_missed();
-        }
-        self.conclude();
-    }
-}
-
-/// The end of the exchange.
-impl Session {
-    /// Whether a body that was asked for has not come.
-    const fn misses_body(&self) -> bool {
-        matches!(self.request, Half::Body(_)) && matches!(self.modes.request, BodyMode::None)
-    }
-
-    /// Ends the exchange before Envoy ends the stream, where nothing can come that matters: what is open has no
-    /// inspector then. With few streams the answer goes out first.
-    fn conclude_if_final(&mut self) {
-        let of_request = matches!(self.request, Half::Done | Half::BodyDone);
-        if !of_request
-            || self.refused
-            || self.traced.is_some()
-            || self.is_duplex()
-            || self.shared.has_room_for_idle_inspectors()
-        {
-            return;
-        }
-        let of_response = match self.response {
-            Half::Headers => self.inspector.as_ref().is_some_and(|seen| !seen.wants_response()),
-            Half::Body(_) => false,
-            Half::Done | Half::BodyDone => true,
-        };
-        if of_response {
-            self.conclude();
-        }
-    }
-
-    /// While many streams wait for something, an inspector for each holds no more than it has to.
-    fn rest_if_many(&mut self) {
-        if let Some(inspector) = &mut self.inspector
-            && self.shared.has_many_streams()
-        {
-            inspector.rest();
-        }
-    }
-
-    /// Counts the exchange, and gives the inspector back.
-    fn conclude(&mut self) {
-        let Some(mut inspector) = self.inspector.take() else { return };
-        if let Some(profile) = &self.profile {
-            self.shared.conclude(profile, &mut inspector, self.traced.take());
-            profile.keep(inspector);
-        }
-        self.concluded = true;
-    }
-}
-
-impl Session {
-    /// Gives the inspector up after a panic in it.
-    pub(crate) fn abandon(&mut self) {
-        self.inspector = None;
-    }
-
-    /// Ends the exchange without a verdict: nobody waits for one any more.
-    pub(crate) fn give_up(&mut self) {
-        self.given_up = true;
-        if self.inspector.take().is_some() {
-            self.shared.metrics.no_verdict(self.metrics());
-        }
-    }
-}
-
-pub(crate) fn now() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
-}
-
 fn unknown_profile() -> Status {
     Status::failed_precondition("Envoy names a profile that is not in the configuration")
-}
-
-/// The randomness is that of the standard library's hash maps: it cannot be foreseen from outside.
-pub(crate) fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
-}
-
-/// A number from 0 to 99.
-pub(crate) fn lot() -> u8 {
-    u8::try_from(random() % 100).unwrap_or_default()
-}
-
-/// A name for a request that came without one, in the form of a random UUID (RFC 9562, version 4).
-fn random_id() -> String {
-    let (high, low) = (random(), random());
-    format!(
-        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
-        high >> 32,
-        high >> 16 & 0xffff,
-        high & 0xfff,
-        low >> 48 & 0x3fff | 0x8000,
-        low & 0xffff_ffff_ffff
-    )
 }

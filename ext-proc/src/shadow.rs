@@ -9,6 +9,7 @@ use std::{
 };
 
 use glacis_inspector::Sample;
+use glacis_service::now;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -19,12 +20,14 @@ use crate::{
     metrics::{Metrics, table},
     profile::Profile,
     recording::{Recording, Wanted},
-    session::now,
     shared::Shared,
 };
 
 /// Rules of which differences are counted by themselves; those of others count as `other`.
 const RULES_MAX: usize = 200;
+
+/// In which of the two a rule has matched, as a label.
+pub(crate) const ONLY: [&str; 2] = ["current", "shadow"];
 
 /// Rules that one line of the log names.
 const RULES_LOGGED_MAX: usize = 32;
@@ -151,6 +154,22 @@ impl ShadowMetrics {
         drop(self.dropped.get_or_create(&ProfileLabel { profile: shadow.name() }));
     }
 
+    /// Ends the series of a shadow whose profile is gone.
+    pub(crate) fn forget(&self, shadow: &Shadow) {
+        let profile = shadow.name();
+        for comparison in Comparison::ALL {
+            self.requests.remove(&shadow.label(comparison));
+        }
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for rule_id in known.iter().map(u32::to_string).chain(["other".to_owned()]) {
+            for only in ONLY {
+                let (profile, rule_id) = (profile.clone(), rule_id.clone());
+                self.rules.remove(&RuleLabel { profile, only, rule_id });
+            }
+        }
+        self.dropped.remove(&ProfileLabel { profile });
+    }
+
     fn count_rule(&self, profile: &str, only: &'static str, rule: u32) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let own = known.contains(&rule) || known.len() < RULES_MAX && known.insert(rule);
@@ -202,7 +221,7 @@ impl Shadow {
         };
         let (only_current, only_shadow) = (only(&current, &shadow), only(&shadow, &current));
         if comparison != Comparison::Incomplete {
-            for (only, rules) in [("current", &only_current), ("shadow", &only_shadow)] {
+            for (only, rules) in ONLY.into_iter().zip([&only_current, &only_shadow]) {
                 rules.iter().for_each(|rule| metrics.count_rule(&self.name(), only, *rule));
             }
         }

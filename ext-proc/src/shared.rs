@@ -10,7 +10,7 @@ use std::{
 };
 
 use glacis_inspector::{Hints, Inspector, UnknownProfile};
-use glacis_service::{Evaluators, Priority, alarm::AlarmLog};
+use glacis_service::{Evaluators, Priority, alarm::AlarmLog, now};
 
 use crate::{
     admission::{BodyRoom, TurnedAway},
@@ -24,7 +24,6 @@ use crate::{
     recent::Recent,
     reload::Reloads,
     ruleset::Rulesets,
-    session::now,
     trace::{Exchange, Tracer},
 };
 

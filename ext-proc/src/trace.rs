@@ -10,14 +10,14 @@ use std::time::Instant;
 use glacis_engine::RuleId;
 use glacis_inspector::{Header, Inspector, Outcome};
 use glacis_service::{
-    Losses,
+    Losses, now,
     otlp::{CollectorError, Exporter, Span, Value},
 };
 use tonic::metadata::MetadataMap;
 
 use crate::{
+    chance::{lot, random},
     config::Config,
-    session::{lot, now, random},
 };
 
 const TRACEPARENT: &str = "traceparent";

@@ -6,12 +6,11 @@
 use core::{fmt::Write as _, net::SocketAddr, time::Duration};
 use std::{fs::File, io, io::Read as _, path::Path};
 
-use glacis_service::files::{self, Bounds};
+use glacis_service::files::{self, Bounds, bind};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use ring::digest;
-use tokio::net::TcpListener;
 
 use crate::config::WasmModule;
 
@@ -31,7 +30,7 @@ const DIGEST_PATH: &str = "/glacis_wasm_filter.wasm.sha256";
 /// the address.
 pub async fn serve(config: &WasmModule) -> io::Result<SocketAddr> {
     let module = Module::read(&config.file)?;
-    let listener = TcpListener::bind(config.listen).await?;
+    let listener = bind(config.listen).await.map_err(io::Error::other)?;
     let address = listener.local_addr()?;
     tracing::info!(%address, file = %config.file.display(), sha256 = %module.digest, "serving the wasm-filter");
     let answer =
@@ -50,9 +49,10 @@ struct Module {
 impl Module {
     fn read(path: &Path) -> io::Result<Self> {
         let refused = |why: &str| io::Error::other(format!("{}: {why}", path.display()));
+        let unread = |error: io::Error| refused(&error.to_string());
         let mut code = Vec::new();
-        let file = File::open(path).map_err(|error| refused(&error.to_string()))?;
-        file.take(MODULE_BYTES_MAX + 1).read_to_end(&mut code)?;
+        let file = File::open(path).map_err(unread)?;
+        file.take(MODULE_BYTES_MAX + 1).read_to_end(&mut code).map_err(unread)?;
         if code.len() as u64 > MODULE_BYTES_MAX {
             return Err(refused("larger than 16 MiB"));
         }
@@ -120,6 +120,10 @@ mod tests {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
         let error = Module::read(&manifest).unwrap_err().to_string();
         assert!(error.contains("no module of WebAssembly"), "{error}");
-        assert!(Module::read(Path::new("/nowhere")).is_err());
+        // A folder can be opened, and not be read.
+        for path in ["/nowhere", env!("CARGO_MANIFEST_DIR")] {
+            let error = Module::read(Path::new(path)).unwrap_err().to_string();
+            assert!(error.contains(path), "{error}");
+        }
     }
 }

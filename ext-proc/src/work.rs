@@ -20,6 +20,7 @@ use tokio::{
 };
 
 use crate::{
+    metrics::Metrics,
     reply::Answer,
     service::{Answered, answer},
     session::Session,
@@ -33,8 +34,23 @@ pub(crate) struct Work {
     done: oneshot::Receiver<Done>,
     deadline: Option<Pin<Box<Sleep>>>,
     given_up: Arc<AtomicBool>,
-    /// The answer if there will be no verdict.
-    pass: Option<Box<Answer>>,
+    pass: Option<Box<Pass>>,
+}
+
+/// The answer if there will be no verdict.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    pub(crate) answer: Answer,
+    /// The verdict of the receipt in it.
+    pub(crate) verdict: &'static str,
+}
+
+impl Pass {
+    /// The answer, which is counted as it is given: mostly the verdict comes in time, with a receipt of its own.
+    pub(crate) fn given(self, metrics: &Metrics) -> Answer {
+        metrics.receipt(self.verdict);
+        self.answer
+    }
 }
 
 /// The session, with the answer.
@@ -53,8 +69,7 @@ pub(crate) enum Lost {
 #[derive(Debug)]
 pub(crate) struct Crowded {
     pub(crate) session: Box<Session>,
-    /// As in [`Work`].
-    pub(crate) pass: Option<Box<Answer>>,
+    pub(crate) pass: Option<Box<Pass>>,
 }
 
 /// What goes to the thread.
@@ -107,7 +122,7 @@ fn evaluate(job: Job) -> Done {
 
 impl Work {
     /// The answer if there will be no verdict: none where rules may block.
-    pub(crate) const fn take_pass(&mut self) -> Option<Box<Answer>> {
+    pub(crate) const fn take_pass(&mut self) -> Option<Box<Pass>> {
         self.pass.take()
     }
 }

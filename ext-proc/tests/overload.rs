@@ -84,6 +84,54 @@ async fn who_only_looks_on_lets_pass_what_is_late() {
     assert_eq!(errors("deadline") + errors("overload"), 5, "{metrics}");
 }
 
+/// An answer that is kept in case the verdict comes too late is counted only where it is given.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verdict_in_time_has_one_receipt() {
+    let service = Service::start("inline_body_bytes: 0\nmode: detection\n", SLOW).await;
+    let mut stream = Stream::open(service.channel().await).await.unwrap();
+    stream.send(&Sent::post("/", &[FORM])).await;
+    assert!(stream.answer().await.starts_with("request_headers pending"));
+    stream.send(&Sent::body("q=fine", true)).await;
+    assert!(stream.answer().await.starts_with("request_body allow/body"));
+    counted(&service, "glacis_receipts_total{verdict=\"pending\"} 1").await;
+    counted(&service, "glacis_receipts_total{verdict=\"allow\"} 1").await;
+}
+
+/// What takes long is what is evaluated: pieces of a body, and trailers that end it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_evaluated_on_a_thread_of_its_own() {
+    let unread = format!("SecRequestBodyAccess Off\n{SLOW}");
+    for (rules, mode, steps, last, evaluated) in [
+        (SLOW, "BUFFERED", vec![Sent::body("q=fine", true)], "request_body allow/body", 1),
+        (
+            SLOW,
+            "STREAMED",
+            vec![Sent::body("q=att", false), Sent::body("ack", false), Sent::RequestTrailers],
+            "immediate 403",
+            3,
+        ),
+        // Nobody reads this one, so that it waits for nobody.
+        (
+            unread.as_str(),
+            "BUFFERED",
+            vec![Sent::body("q=attack", true)],
+            "request_body allow/headers",
+            0,
+        ),
+    ] {
+        let service = Service::start("inline_body_bytes: 0\n", rules).await;
+        let mut stream = Stream::open(service.channel().await).await.unwrap();
+        stream.send(&Sent::post("/", &[FORM]).modes(mode, "NONE")).await;
+        let mut answer = stream.answer().await;
+        for sent in &steps {
+            stream.send(sent).await;
+            answer = stream.answer().await;
+        }
+        assert!(answer.starts_with(last), "{mode}: {answer}");
+        counted(&service, &format!("glacis_evaluation_wait_seconds_count {evaluated}")).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_queue_refuses_at_once_and_health_says_so() {
     let config = format!(
@@ -238,4 +286,24 @@ async fn many_open_streams_hold_few_inspectors() {
     counted(&service, &allowed(24)).await;
     streams.clear();
     counted(&service, &allowed(42)).await;
+}
+
+/// What was set aside for a body is given back as soon as its exchange is counted, though its stream is open still.
+#[tokio::test]
+async fn many_open_streams_leave_room_for_bodies() {
+    let service = Service::start("", SLOW).await;
+    let channel = service.channel().await;
+    let mut streams = Vec::new();
+    for _ in 0..20 {
+        let mut stream = Stream::open(channel.clone()).await.unwrap();
+        stream.send(&Sent::post("/", &[FORM, "content-length: 6"])).await;
+        assert!(stream.answer().await.starts_with("request_headers pending"));
+        stream.send(&Sent::body("q=fine", true)).await;
+        assert!(stream.answer().await.starts_with("request_body allow/body"));
+        streams.push(stream);
+    }
+    counted(&service, "glacis_streams_open 20").await;
+    counted(&service, "glacis_body_bytes_held 96").await;
+    streams.clear();
+    counted(&service, "glacis_body_bytes_held 0").await;
 }

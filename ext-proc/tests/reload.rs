@@ -137,6 +137,22 @@ async fn what_is_not_good_changes_nothing() {
     eventually(async || answer(&service, "/?q=three").await == denied(3)).await;
 }
 
+/// The series of a profile end with it, those of its shadow too.
+#[tokio::test(flavor = "multi_thread")]
+async fn series_end_with_their_profile() {
+    let folder = folder("reload-series");
+    let top = "rules: [a.conf]\ncanary_seconds: 0\n";
+    let more = "profiles: {b: {shadow: {profile: default, percent: 100}}}\n";
+    write(&folder, "a.conf", &rule("one", 1));
+    write(&folder, "ext-proc.yaml", &format!("{top}{more}"));
+    let service = Service::start_file(&folder.join("ext-proc.yaml")).await;
+    counted(&service, "glacis_shadow_dropped_total{profile=\"b\"} 0").await;
+    write(&folder, "ext-proc.yaml", top);
+    counted(&service, &format!("{SUCCESS} 1")).await;
+    let (_, metrics) = get(service.admin, "/metrics").await;
+    assert!(!metrics.contains("profile=\"b\""), "{metrics}");
+}
+
 /// What holds for all profiles: each that blocks has to refuse its canary.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_canary_decides_readiness() {

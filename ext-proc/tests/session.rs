@@ -24,6 +24,8 @@ const RULES: &str = r#"
 
 const PASSED: &str = "request_headers allow/headers";
 const AWAITED: &str = "request_headers pending/headers override=BUFFERED_PARTIAL,SKIP,NONE";
+const STREAMED: &str =
+    "request_headers pending/headers override=STREAMED,SKIP,NONE,request_trailers";
 const DENIED: &str = "immediate 403 glacis_deny_rule_1";
 const FORM: &str = "content-type: application/x-www-form-urlencoded";
 
@@ -328,8 +330,6 @@ async fn bodies_are_asked_for() {
 #[tokio::test]
 async fn configured_body_modes_are_kept() {
     let streamed = || Sent::post("/", &[FORM]).modes("STREAMED", "NONE");
-    const STREAMED: &str =
-        "request_headers pending/headers override=STREAMED,SKIP,NONE,request_trailers";
     const MORE: &str = "request_body pending/partial";
     for case in [
         case(
@@ -539,15 +539,11 @@ async fn chunks_make_no_difference() {
         let pieces: Vec<String> = text.chars().map(String::from).collect();
         let bytes =
             pieces.iter().map(|piece| (Sent::body(piece, false), "request_body pending/partial"));
-        let mut steps = vec![(head.clone(), "request_headers pending/headers")];
+        let mut steps = vec![(head.clone(), STREAMED)];
         steps.extend(bytes);
         steps.push((Sent::body("", true), last));
         check(&case(text, &steps)).await;
-        check(&case(
-            text,
-            &[(head, "request_headers pending/headers"), (Sent::body(text, true), last)],
-        ))
-        .await;
+        check(&case(text, &[(head, STREAMED), (Sent::body(text, true), last)])).await;
     }
 }
 

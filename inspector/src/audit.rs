@@ -105,6 +105,8 @@ fn push_rules(
 struct Said<'r> {
     msg: &'r str,
     logdata: &'r str,
+    /// Whether a value that the chain matched is hidden, or may be.
+    hidden: bool,
 }
 
 impl<'r> Said<'r> {
@@ -119,7 +121,16 @@ impl<'r> Said<'r> {
         Self {
             msg: message(rule, hidden, redaction),
             logdata: if logdata_hidden { MASK } else { cut(&rule.logdata) },
+            hidden,
         }
+    }
+
+    /// The value of a match. What came of another one of the chain is as secret as that: what was captured of it, and
+    /// what is looked at once more.
+    fn value<'v>(&self, found: &Match, value: &'v str, redaction: &Redaction) -> &'v str {
+        let derived = [&b"TX:"[..], b"MATCHED_VAR"];
+        let is_derived = derived.iter().any(|start| found.variable.starts_with(start));
+        if self.hidden && is_derived { MASK } else { redaction.value(&found.variable, value) }
     }
 }
 

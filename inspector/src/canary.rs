@@ -7,9 +7,10 @@ use glacis_engine::{Endpoint, Program};
 
 use crate::{
     decision::Decision,
-    inspector::{Inspector, Settings},
+    inspector::Inspector,
     request::{Header, RequestHead},
     sample::Sample,
+    settings::Settings,
 };
 
 /// Path and query of a request that the OWASP Core Rule Set refuses at every paranoia level: cross-site

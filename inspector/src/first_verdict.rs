@@ -68,10 +68,10 @@ impl FirstVerdict {
         self.elsewhere.asked.store(false, Ordering::Relaxed);
         let decision = self.inspector.request_headers(head);
         let asked = self.elsewhere.asked.load(Ordering::Relaxed);
-        let outcome = self.inspector.limits_hit();
+        let limits_hit = self.inspector.limits_hit();
         let receipt = self.inspector.receipt();
         let quiet = !asked
-            && outcome == Flags::default()
+            && limits_hit == Flags::default()
             && receipt.scores == Scores::default()
             && receipt.rules.is_empty();
         match decision {

@@ -29,6 +29,7 @@ mod profile;
 mod redact;
 mod request;
 mod sample;
+mod settings;
 mod time;
 
 pub use audit::AuditFormat;
@@ -36,7 +37,7 @@ pub use block_page::{BlockPage, Shown};
 pub use client::{client_of, parse_endpoint};
 pub use decision::{Decision, Mode, OBSERVED, Outcome, Receipt, Reply, Uninspected};
 pub use first_verdict::{BundleError, First, FirstVerdict, RuleBundle};
-pub use inspector::{BodyOverflow, End, Inspector, ResponseInspection, Settings, TruncatedBody};
+pub use inspector::{End, Inspector};
 pub use profile::{Choice, Hints, Profiles, UnknownProfile, UnknownProfilePolicy};
 pub use redact::{Redaction, SECRET_NAMES};
 pub use request::{
@@ -44,3 +45,4 @@ pub use request::{
     query, request_id,
 };
 pub use sample::Sample;
+pub use settings::{BodyOverflow, ResponseInspection, Settings, TruncatedBody};

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use glacis_engine::{CollectionStore, Input, Limits, MemoryStore, NoFiles, Program};
 use glacis_inspector::{
-    AuditFormat, Decision, End, Header, Inspector, Redaction, RequestHead, Sample, Settings,
+    AuditFormat, BodyOverflow, Decision, End, Header, Inspector, Redaction, RequestHead, Sample,
+    Settings,
 };
 
 const JSON: (&str, &str) = ("content-type", "application/json");
@@ -29,6 +30,32 @@ fn inspector(rules: &str, settings: Settings) -> Inspector {
     Inspector::new(Arc::new(program.unwrap()), Arc::new(settings))
 }
 
+/// Begins a request.
+fn begin(
+    inspector: &mut Inspector,
+    path: &str,
+    headers: &[(&str, &str)],
+    end_of_stream: bool,
+) -> Decision {
+    let pseudo = [(":method", "POST"), (":path", path), (":authority", "example.org")];
+    let headers: Vec<_> = pseudo
+        .iter()
+        .chain(headers)
+        .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
+        .collect();
+    inspector.request_headers(&RequestHead {
+        headers: &headers,
+        protocol: Some("HTTP/1.1"),
+        end_of_stream,
+        id: "request-1",
+        time: Duration::from_secs(1_700_000_000),
+        source: None,
+        destination: None,
+        lot: 0,
+        audit_lot: 0,
+    })
+}
+
 /// The record of a request, if there is one.
 fn record(
     inspector: &mut Inspector,
@@ -36,24 +63,7 @@ fn record(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Option<String> {
-    let pseudo = [(":method", "POST"), (":path", path), (":authority", "example.org")];
-    let headers: Vec<_> = pseudo
-        .iter()
-        .chain(headers)
-        .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
-        .collect();
-    let decision = inspector.request_headers(&RequestHead {
-        headers: &headers,
-        protocol: Some("HTTP/1.1"),
-        end_of_stream: body.is_empty(),
-        id: "request-1",
-        time: Duration::from_secs(1_700_000_000),
-        source: None,
-        destination: None,
-        lot: 0,
-        audit_lot: 0,
-    });
-    if decision == Decision::NeedBody {
+    if begin(inspector, path, headers, body.is_empty()) == Decision::NeedBody {
         inspector.request_body(body.as_bytes(), End::Last);
     }
     inspector.finish(Duration::from_secs(1_700_000_001)).audit
@@ -219,11 +229,44 @@ fn collections_outlive_exchanges_where_there_is_a_store() {
 
 #[test]
 fn secrets_of_a_chain_stay_out() {
-    let rules = r#"SecRule ARGS:password "@rx ." "id:1,phase:2,deny,log,chain"
-        SecRule ARGS:q "@streq attack" "logdata:'%{MATCHED_VARS} %{MATCHED_VAR}',setvar:tx.a=1""#;
-    let mut inspector = inspector(rules, Settings::default());
-    let record = record(&mut inspector, "/?password=hunter2&q=attack", &[], "").unwrap();
-    assert!(!record.contains("hunter2"), "{record}");
+    for link in [
+        r#"ARGS:q "@streq attack" "logdata:'%{MATCHED_VARS} %{MATCHED_VAR}',setvar:tx.a=1""#,
+        r#"TX:1|MATCHED_VAR "@rx .""#,
+        r#"MATCHED_VARS "@contains hunter""#,
+    ] {
+        let rules = |argument: &str| {
+            format!(
+                "SecRule ARGS:{argument} \"@rx (.+)\" \"id:1,phase:2,deny,log,capture,chain\"\n\
+                 SecRule {link}"
+            )
+        };
+        for audit_format in [AuditFormat::Native, AuditFormat::ModSecurity, AuditFormat::Ocsf] {
+            let settings = Settings { audit_format, ..Settings::default() };
+            let mut inspector = inspector(&rules("password"), settings);
+            let record = record(&mut inspector, "/?password=hunter2&q=attack", &[], "").unwrap();
+            assert!(!record.contains("hunter2"), "{link}: {record}");
+        }
+        // What is no secret is shown wherever it is looked at.
+        let mut inspector = inspector(&rules("name"), Settings::default());
+        let record = record(&mut inspector, "/?name=hunter&q=attack", &[], "").unwrap();
+        assert!(!record.contains("[redacted]"), "{link}: {record}");
+    }
+}
+
+/// A receipt says that rules have seen a part of a body, if there was no room for the rest.
+#[test]
+fn a_body_without_room_is_seen_in_part() {
+    for (pieces, expected) in [(0, "headers"), (1, "partial")] {
+        let settings = Settings { body_overflow: BodyOverflow::Pass, ..Settings::default() };
+        let rules = "SecRule ARGS \"@streq attack\" \"id:1,phase:2,deny\"";
+        let mut inspector = inspector(rules, settings);
+        assert_eq!(begin(&mut inspector, "/", &[FORM], false), Decision::NeedBody);
+        for _ in 0..pieces {
+            assert_eq!(inspector.request_body(b"a=b&", End::More), Decision::NeedBody);
+        }
+        assert_eq!(inspector.request_body_overflow(), Decision::Continue);
+        assert_eq!(inspector.receipt().inspected, expected);
+    }
 }
 
 #[test]

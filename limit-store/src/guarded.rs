@@ -25,6 +25,16 @@ pub struct GuardedCounters {
     pub returns_lost: AtomicU64,
 }
 
+impl GuardedCounters {
+    /// Asks that were answered without the store, by what [`OnStoreFailure`] says, under the names
+    /// that metrics give it.
+    #[must_use]
+    pub fn by_policy(&self) -> [(&'static str, u64); 3] {
+        let counters = [("allow", &self.allowed), ("deny", &self.denied), ("local", &self.local)];
+        counters.map(|(policy, counter)| (policy, counter.load(Ordering::Relaxed)))
+    }
+}
+
 /// A store that always answers: when the one behind it does not, each ask's
 /// [`OnStoreFailure`] decides.
 ///

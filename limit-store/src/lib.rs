@@ -3,7 +3,8 @@
 //!
 //! A [`Limit`] is what is allowed, a [`Key`] names whose counter it is, an [`Ask`] takes tokens,
 //! and a [`Store`] answers several asks in one call: each for itself, or all or nothing
-//! ([`Taking`]). The arithmetic is that of `glacis-limits`, in every store the same.
+//! ([`Taking`]). The arithmetic is that of `glacis-limits`, in every store the same. [`Bans`] are
+//! addresses of which too much was refused, by limits in a store.
 //!
 //! ```
 //! use glacis_limit_store::{Ask, Key, Limit, MemoryStore, Store, Taking};

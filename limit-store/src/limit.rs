@@ -28,6 +28,8 @@ pub struct Limit {
     pub(crate) arithmetic: Arithmetic,
     amount: u32,
     period: Duration,
+    /// How much of the amount is not divided by [`Limit::share`].
+    undivided: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +86,7 @@ impl Limit {
         if gcra.interval_ns().saturating_mul(u64::from(burst)) > BURST_NS_MAX {
             return Err(LimitError(Kind::TooSlow));
         }
-        Ok(Self { arithmetic: Arithmetic::Gcra(gcra), amount, period })
+        Ok(Self { arithmetic: Arithmetic::Gcra(gcra), amount, period, undivided: 0 })
     }
 
     /// `amount` in about any `period`, of whole milliseconds.
@@ -95,7 +97,7 @@ impl Limit {
     pub fn sliding_window(amount: u32, period: Duration) -> Result<Self, LimitError> {
         let window = SlidingWindow::new(amount, whole_ms(period)?)
             .map_err(|error| LimitError(Kind::Window(error)))?;
-        Ok(Self { arithmetic: Arithmetic::Sliding(window), amount, period })
+        Ok(Self { arithmetic: Arithmetic::Sliding(window), amount, period, undivided: 0 })
     }
 
     /// `amount` from one boundary of the clock to the next; boundaries are whole `period`s since
@@ -107,14 +109,24 @@ impl Limit {
     pub fn fixed_window(amount: u32, period: Duration) -> Result<Self, LimitError> {
         let window = FixedWindow::new(amount, whole_ms(period)?)
             .map_err(|error| LimitError(Kind::Window(error)))?;
-        Ok(Self { arithmetic: Arithmetic::Fixed(window), amount, period })
+        Ok(Self { arithmetic: Arithmetic::Fixed(window), amount, period, undivided: 0 })
+    }
+
+    /// The same limit, of whose amount so much is whole in each [`Limit::share`]: who asks for one
+    /// more than is allowed, to be told of it, asks so of a share as well.
+    #[must_use]
+    pub const fn with_undivided(self, undivided: u32) -> Self {
+        Self { undivided, ..self }
     }
 
     /// A limit of the same kind whose amount, and burst, are divided by `count`, rounded up: what
     /// one of `count` may use up alone.
     #[must_use]
     pub fn share(&self, count: u32) -> Self {
-        let part = |whole: u32| whole.div_ceil(count.max(1));
+        let part = |whole: u32| {
+            let divided = whole.saturating_sub(self.undivided).div_ceil(count.max(1));
+            divided.saturating_add(self.undivided).min(whole)
+        };
         let amount = part(self.amount);
         let smaller = match &self.arithmetic {
             // The burst may be gained so slowly then that it is too slow for a script in Redis;
@@ -131,7 +143,7 @@ impl Limit {
             }
         };
         // Smaller numbers fit where the larger ones did.
-        smaller.map_or(*self, |arithmetic| Self { arithmetic, amount, period: self.period })
+        smaller.map_or(*self, |arithmetic| Self { arithmetic, amount, ..*self })
     }
 
     /// How it counts.
@@ -234,11 +246,17 @@ mod tests {
     #[test]
     fn a_share_is_a_part_of_the_amount_and_the_burst() {
         let minute = Duration::from_secs(60);
+        let one_more = |allowed: u32| {
+            Limit::fixed_window(allowed + 1, minute).map(|limit| limit.with_undivided(1))
+        };
         for (limit, count, amount, burst) in [
             (Limit::gcra(100, minute, 20), 3, 34, 7),
             (Limit::gcra(100, minute, 20), 0, 100, 20),
             (Limit::sliding_window(10, minute), 100, 1, 1),
             (Limit::fixed_window(10, minute), 2, 5, 5),
+            (one_more(10), 3, 5, 5),
+            (one_more(1), 3, 2, 2),
+            (one_more(0), 3, 1, 1),
         ] {
             let share = limit.unwrap().share(count);
             assert_eq!((share.amount(), share.burst()), (amount, burst));

@@ -32,8 +32,7 @@ pub struct AsnTable {
 }
 
 impl AsnTable {
-    /// A table of networks, each from its first to its last address, in any order. They should not overlap:
-    /// where they do, the one that begins later counts up to its end. Of more than [`SYSTEMS_MAX`] systems
+    /// A table of networks, as [`NetworkMap::of_networks`] takes them. Of more than [`SYSTEMS_MAX`] systems
     /// those are left out that have the fewest networks.
     #[must_use]
     pub fn new(networks: &[(IpAddr, IpAddr, u32)]) -> Self {
@@ -50,24 +49,8 @@ impl AsnTable {
             let place = numbers.binary_search(&number).ok();
             place.and_then(|place| u16::try_from(place + 1).ok()).unwrap_or(0)
         };
-        let mut sorted: Vec<_> = networks.to_vec();
-        sorted.sort_unstable_by_key(|(first, ..)| first.to_canonical());
-        let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        for (first, last, number) in sorted {
-            match (first.to_canonical(), last.to_canonical()) {
-                (IpAddr::V4(first), IpAddr::V4(last)) => {
-                    v4.push((first.to_bits(), place(number)));
-                    v4.extend(last.to_bits().checked_add(1).map(|next| (next, 0)));
-                }
-                (IpAddr::V6(first), IpAddr::V6(last)) => {
-                    v6.push((first.to_bits(), place(number)));
-                    v6.extend(last.to_bits().checked_add(1).map(|next| (next, 0)));
-                }
-                // A network of both kinds is none.
-                _ => {}
-            }
-        }
-        Self { map: NetworkMap::new(v4, v6), numbers }
+        let places = networks.iter().map(|(first, last, number)| (*first, *last, place(*number)));
+        Self { map: NetworkMap::of_networks(places.collect()), numbers }
     }
 
     /// The number of the system that an address belongs to; 0 if the table does not have it. As long as a

@@ -55,29 +55,17 @@ impl fmt::Display for Country {
 pub struct CountryTable(NetworkMap);
 
 impl CountryTable {
-    /// A table of networks, each from its first to its last address, in any order. They should not
-    /// overlap: where they do, the one that begins later counts up to its end.
+    /// A table of networks, as [`NetworkMap::of_networks`] takes them.
     #[must_use]
-    pub fn new(mut networks: Vec<(IpAddr, IpAddr, Country)>) -> Self {
-        networks.sort_unstable_by_key(|(first, ..)| first.to_canonical());
-        let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        for (first, last, country) in networks {
-            // Unknown is what every address is that no network holds.
-            let value = if country == Country::UNKNOWN { 0 } else { u16::from_be_bytes(country.0) };
-            match (first.to_canonical(), last.to_canonical()) {
-                (IpAddr::V4(first), IpAddr::V4(last)) => {
-                    v4.push((first.to_bits(), value));
-                    v4.extend(last.to_bits().checked_add(1).map(|next| (next, 0)));
-                }
-                (IpAddr::V6(first), IpAddr::V6(last)) => {
-                    v6.push((first.to_bits(), value));
-                    v6.extend(last.to_bits().checked_add(1).map(|next| (next, 0)));
-                }
-                // A network of both kinds is none.
-                _ => {}
-            }
-        }
-        Self(NetworkMap::new(v4, v6))
+    pub fn new(networks: Vec<(IpAddr, IpAddr, Country)>) -> Self {
+        // Unknown is what every address is that no network holds.
+        let value = |country: Country| match country {
+            Country::UNKNOWN => 0,
+            Country(letters) => u16::from_be_bytes(letters),
+        };
+        let networks = networks.into_iter();
+        let networks = networks.map(|(first, last, country)| (first, last, value(country)));
+        Self(NetworkMap::of_networks(networks.collect()))
     }
 
     /// The country of an address, [`Country::UNKNOWN`] if the table does not have it.

@@ -1,4 +1,5 @@
-//! Limits: token buckets, GCRA and windows, address sets, paths in one form, and the header fields that tell a client about them.
+//! Limits: token buckets, GCRA and windows, leases of their tokens, and the header fields that tell
+//! a client about them; networks as sets, lists and maps, paths in one form, and virtual patches.
 //!
 //! Everything here is arithmetic or a lookup. There is no I/O, no clock, no environment and no
 //! logging: time is a parameter (nanoseconds since an epoch the caller picks), state is a value the

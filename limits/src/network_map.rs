@@ -164,6 +164,29 @@ impl NetworkMap {
         Self { values: places.values, v4, v6, deep }
     }
 
+    /// A map of networks, each from its first to its last address, in any order. They should not overlap: where
+    /// they do, the one that begins later counts up to its end, and what follows has no value. A network that
+    /// begins as IPv4 and ends as IPv6 is none.
+    #[must_use]
+    pub fn of_networks(mut networks: Vec<(IpAddr, IpAddr, u16)>) -> Self {
+        networks.sort_unstable_by_key(|(first, ..)| first.to_canonical());
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        for (first, last, value) in networks {
+            match (first.to_canonical(), last.to_canonical()) {
+                (IpAddr::V4(first), IpAddr::V4(last)) => {
+                    v4.push((first.to_bits(), value));
+                    v4.extend(last.to_bits().checked_add(1).map(|next| (next, NONE)));
+                }
+                (IpAddr::V6(first), IpAddr::V6(last)) => {
+                    v6.push((first.to_bits(), value));
+                    v6.extend(last.to_bits().checked_add(1).map(|next| (next, NONE)));
+                }
+                _ => {}
+            }
+        }
+        Self::new(v4, v6)
+    }
+
     /// The value of an address.
     #[must_use]
     pub fn get(&self, address: IpAddr) -> Option<u16> {

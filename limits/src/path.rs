@@ -52,6 +52,7 @@ pub fn is_ambiguous(path_and_query: &[u8]) -> bool {
         [b'%', b'2', low] => matches!(low, b'5' | b'e' | b'E' | b'f' | b'F'),
         [b'%', b'3', low] => matches!(low, b'b' | b'B'),
         [b'%', b'5', low] => matches!(low, b'c' | b'C'),
+        [b'%', b'7', low] => matches!(low, b'f' | b'F'),
         // Overlong UTF-8.
         [b'%', b'c' | b'C', low] => matches!(low, b'0' | b'1'),
         _ => false,
@@ -246,6 +247,7 @@ mod tests {
             ("/a%252f", true),
             ("/a%00", true),
             ("/a%1f", true),
+            ("/a%7F", true),
             ("/a%c0%af", true),
             ("/a\u{1}", true),
         ] {

@@ -36,9 +36,9 @@ pub struct Assembly<'a> {
 pub struct Assembled {
     /// In their order.
     pub inputs: Vec<Input>,
-    /// Where more would stand at the end of `setup`, and at the end of `directives`.
+    /// Where more would stand at the end of `setup`.
     pub setup_end: usize,
-    #[expect(missing_docs, reason = "said above")]
+    /// Where more would stand at the end of `directives`.
     pub directives_end: usize,
 }
 

@@ -30,11 +30,12 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
     sync::{Semaphore, oneshot, watch},
-    time::{sleep, timeout},
+    time::timeout,
 };
 
 use crate::{
     evaluators::{Evaluators, Priority},
+    listener::not_accepted,
     priority::give_way,
     readiness::Causes,
     telemetry::LogLevel,
@@ -158,9 +159,7 @@ pub(crate) async fn serve(listener: TcpListener, gate: Option<Gate>, admin: Arc<
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Out of file descriptors, most likely: it would fail again at once.
-                tracing::warn!(%error, "admin connection not accepted");
-                sleep(Duration::from_millis(100)).await;
+                not_accepted("the admin port", &error).await;
                 continue;
             }
         };
@@ -504,7 +503,7 @@ mod tests {
         // There is room for one: the other waits until it has gone.
         let close = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
         let (first, (second, time)) = tokio::join!(talk(address, ""), async {
-            sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
             talk(address, close).await
         });
         assert!(first.0.is_empty() && second.starts_with("HTTP/1.1 200"), "{second}");

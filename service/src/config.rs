@@ -6,9 +6,10 @@
 use core::{fmt, net::SocketAddr, time::Duration};
 use std::path::{Path, PathBuf};
 
-use crate::tls::Tls;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::Value;
+
+use crate::tls::Tls;
 
 /// Bytes of a configuration file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -228,6 +229,32 @@ impl<const PORT: u16> Admin<PORT> {
     }
 }
 
+/// What makes no sense of where a service listens, and of whom it lets in there: the key that is wrong, and what to
+/// write there.
+///
+/// # Errors
+/// The first such thing.
+pub fn check_listeners<const GRPC: u16, const ADMIN: u16>(
+    listen: &Listen<GRPC>,
+    admin: &Admin<ADMIN>,
+) -> Result<(), (&'static str, &'static str)> {
+    ensure(
+        listen.tcp.is_some() || listen.unix.is_some(),
+        "listen",
+        "nothing to listen on: write an address in listen.tcp or a path in listen.unix.path",
+    )?;
+    ensure(
+        admin.is_allowed(),
+        "admin.address",
+        "other machines could reach it, and nobody is asked who he is: write an address of this machine \
+         (127.0.0.1), a client_ca in admin.tls, or admin.allow_remote: true",
+    )?;
+    for (key, tls) in [("listen.tls", &listen.tls), ("admin.tls", &admin.tls)] {
+        tls.as_ref().map_or(Ok(()), Tls::check).map_err(|message| (key, message))?;
+    }
+    Ok(())
+}
+
 /// A time, with 0 for never.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub struct Seconds(pub u32);
@@ -366,6 +393,27 @@ mod tests {
                 }
                 (got, expected) => panic!("{text}: {got:?}, not {expected:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn listeners() {
+        const ALONE: &str = "certificate: a, key: b";
+        for (listen, admin, key) in [
+            ("{}", "{}", ""),
+            ("{tcp: null}", "{}", "listen"),
+            ("{tcp: null, unix: {path: a.sock}}", "{address: null}", ""),
+            ("{}", "{address: \"0.0.0.0:1\"}", "admin.address"),
+            ("{}", "{address: \"0.0.0.0:1\", allow_remote: true}", ""),
+            ("{}", &format!("{{address: \"0.0.0.0:1\", tls: {{{ALONE}}}}}"), "admin.address"),
+            ("{}", &format!("{{address: \"0.0.0.0:1\", tls: {{{ALONE}, client_ca: c}}}}"), ""),
+            (&format!("{{tls: {{{ALONE}, client_names: [c]}}}}"), "{}", "listen.tls"),
+            ("{}", &format!("{{tls: {{{ALONE}, client_names: [c]}}}}"), "admin.tls"),
+        ] {
+            let Example { listen, admin } =
+                parse(&format!("listen: {listen}\nadmin: {admin}\n")).unwrap();
+            let found = check_listeners(&listen, &admin).err().unwrap_or_default().0;
+            assert_eq!(found, key, "{listen:?} {admin:?}");
         }
     }
 }

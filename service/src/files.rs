@@ -1,7 +1,7 @@
-//! Answers over HTTP/1.1 that need no more than the head of a request: lists and modules for filters, on a listener
-//! of their own.
+//! Answers over HTTP/1.1 that need no more than the head of a request: lists and modules for filters, on a
+//! listener of their own.
 
-use core::{convert::Infallible, time::Duration};
+use core::{convert::Infallible, net::SocketAddr, time::Duration};
 use std::sync::Arc;
 
 use http::{Request, Response};
@@ -12,11 +12,9 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{
-    net::TcpListener,
-    sync::Semaphore,
-    time::{sleep, timeout},
-};
+use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
+
+use crate::listener::{self, BindError, not_accepted};
 
 /// How long a client may take for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,6 +28,14 @@ pub struct Bounds {
     pub connection_time: Duration,
 }
 
+/// A listener for [`serve`].
+///
+/// # Errors
+/// When the address is in use or not allowed; says which one it is.
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
+    listener::tcp(address).await
+}
+
 /// Serves until the process ends. `what` names it in the log, `answer` looks at no body.
 pub async fn serve<F>(listener: TcpListener, what: &'static str, bounds: Bounds, answer: F)
 where
@@ -40,9 +46,7 @@ where
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Out of file descriptors, most likely: it would fail again at once.
-                tracing::warn!(%error, "a connection for {what} was not accepted");
-                sleep(Duration::from_millis(100)).await;
+                not_accepted(what, &error).await;
                 continue;
             }
         };

@@ -1,5 +1,6 @@
-//! What the gRPC services share: configuration files and reading them anew, listeners, readiness, metrics
-//! over HTTP, logs, and the way a process ends.
+//! What the gRPC services share: the command line, configuration files and reading them anew, listeners and their
+//! TLS, readiness, the admin port, metrics of the process, logs, threads for long work, sinks for lines, OTLP, and
+//! the way a process ends.
 //!
 //! A service loads its own configuration type with [`config::load`], binds with [`Server::bind`] and
 //! hands its gRPC routes to [`Server::serve`], which returns when the process has been told to end
@@ -9,6 +10,7 @@
 
 pub mod admin;
 pub mod alarm;
+mod clock;
 pub mod command;
 pub mod config;
 mod drain;
@@ -28,6 +30,7 @@ pub mod sink;
 pub mod telemetry;
 pub mod tls;
 
+pub use clock::now;
 pub use drain::{ended_by_signal, exit_at_second_signal};
 pub use evaluators::{Evaluators, Priority};
 pub use listener::BindError;

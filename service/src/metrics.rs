@@ -5,7 +5,7 @@ use core::fmt::Write as _;
 
 use prometheus_client::{
     encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::MetricType,
+    metrics::{MetricType, histogram::Histogram},
     registry::{Metric, Registry},
 };
 
@@ -143,6 +143,15 @@ pub fn rows(families: &[Described]) -> String {
 pub fn listed(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     quoted.join(", ")
+}
+
+/// How long something took that Envoy waits for, in seconds: from 50 µs to 1 s.
+#[must_use]
+pub fn seconds_histogram() -> Histogram {
+    Histogram::new([
+        0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+        0.5, 1.0,
+    ])
 }
 
 /// How late tasks run.

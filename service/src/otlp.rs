@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use tonic::transport::{self, Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
+use crate::tls;
 pub use export::{Exporter, Signal};
 pub use message::{KeyValue, LogRecord, SeverityNumber, Span, Value};
 
@@ -114,5 +115,5 @@ impl Collector {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, CollectorError> {
-    std::fs::read(path).map_err(|error| CollectorError(format!("{}: {error}", path.display())))
+    tls::read(path).map_err(|error| CollectorError(error.to_string()))
 }

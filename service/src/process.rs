@@ -1,7 +1,8 @@
 //! What the process takes of the machine, under the names that Prometheus's client libraries use.
 //! Looked up when it is asked for (proc(5)); what the system does not tell is left out.
 
-use std::{fs, time::SystemTime};
+use core::time::Duration;
+use std::fs;
 
 use prometheus_client::{
     collector::Collector,
@@ -10,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::metrics::Described;
+use crate::{clock::now, metrics::Described};
 
 const CPU: Described = Described::counter(
     "process_cpu_seconds",
@@ -44,8 +45,7 @@ pub const FAMILIES: [Described; 5] = [CPU, MEMORY, FILES, FILES_MAX, START];
 
 /// Registers the families.
 pub fn register(registry: &mut Registry) {
-    let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    registry.register_collector(Box::new(Process { began: began.as_secs_f64() }));
+    registry.register_collector(Box::new(Process { began: now().as_secs_f64() }));
 }
 
 #[derive(Debug)]
@@ -55,8 +55,8 @@ struct Process {
 
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> core::fmt::Result {
-        if let Some(used) = used() {
-            CPU.encode(&mut encoder, &ConstCounter::new(used.cpu_seconds))?;
+        if let Some(used) = Used::now() {
+            CPU.encode(&mut encoder, &ConstCounter::new(used.cpu.as_secs_f64()))?;
             MEMORY.encode(&mut encoder, &ConstGauge::new(used.memory_bytes))?;
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {
@@ -72,26 +72,33 @@ impl Collector for Process {
     }
 }
 
+#[derive(Debug, PartialEq, Eq)]
 struct Used {
-    cpu_seconds: f64,
+    cpu: Duration,
     memory_bytes: i64,
 }
 
-/// From `/proc/self/stat`, whose fields follow the name of the process in parentheses.
-fn used() -> Option<Used> {
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    let (_, rest) = stat.rsplit_once(") ")?;
-    // The state is field 3 there: utime and stime are 14 and 15, rss is 24.
-    let mut fields = rest.split(' ').skip(14 - 3);
-    let ticks: u32 = fields.next()?.parse().ok()?;
-    let kernel_ticks: u32 = fields.next()?.parse().ok()?;
-    let pages: i64 = fields.nth(24 - 16)?.parse().ok()?;
-    let per_second = u32::try_from(rustix::param::clock_ticks_per_second()).ok()?;
-    let page_bytes = i64::try_from(rustix::param::page_size()).ok()?;
-    Some(Used {
-        cpu_seconds: (f64::from(ticks) + f64::from(kernel_ticks)) / f64::from(per_second.max(1)),
-        memory_bytes: pages.saturating_mul(page_bytes),
-    })
+impl Used {
+    fn now() -> Option<Self> {
+        let stat = fs::read_to_string("/proc/self/stat").ok()?;
+        let page_bytes = i64::try_from(rustix::param::page_size()).ok()?;
+        Self::told(&stat, rustix::param::clock_ticks_per_second(), page_bytes)
+    }
+
+    /// As `/proc/self/stat` tells it, whose fields follow the name of the process in parentheses.
+    fn told(stat: &str, ticks_per_second: u64, page_bytes: i64) -> Option<Self> {
+        let (_, rest) = stat.rsplit_once(") ")?;
+        // The state is field 3 there: utime and stime are 14 and 15, rss is 24.
+        let mut fields = rest.split(' ').skip(14 - 3);
+        let ticks: u64 = fields.next()?.parse().ok()?;
+        let kernel_ticks: u64 = fields.next()?.parse().ok()?;
+        let pages: i64 = fields.nth(24 - 16)?.parse().ok()?;
+        let milliseconds = ticks.saturating_add(kernel_ticks).saturating_mul(1_000);
+        Some(Self {
+            cpu: Duration::from_millis(milliseconds / ticks_per_second.max(1)),
+            memory_bytes: pages.saturating_mul(page_bytes),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -111,6 +118,21 @@ mod tests {
                 value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap();
             assert!(value >= 0.0, "{name}: {value}");
         }
-        assert!(used().unwrap().memory_bytes > 1 << 20);
+        assert!(Used::now().unwrap().memory_bytes > 1 << 20);
+    }
+
+    #[test]
+    fn what_the_system_tells() {
+        let stat =
+            |ticks: u64| format!("7 (a) b) S 1 7 7 0 -1 0 0 0 0 0 {ticks} 50 0 0 20 0 1 0 9 8 3 x");
+        let used = |seconds: u64| {
+            let cpu = Duration::from_millis(seconds * 1_000 + 500);
+            Some(Used { cpu, memory_bytes: 3 * 4_096 })
+        };
+        // The last is more than 2^32 ticks: 32 cores take two weeks for as many.
+        for seconds in [0, 1, 50_000_000] {
+            assert_eq!(Used::told(&stat(seconds * 100), 100, 4_096), used(seconds));
+        }
+        assert_eq!(Used::told("7 (a) S 1", 100, 4_096), None);
     }
 }

@@ -1,16 +1,17 @@
 //! Reading configuration anew while the service runs: when its content has changed, and at SIGHUP.
 
-use core::time::Duration;
+use core::{panic::AssertUnwindSafe, time::Duration};
 use std::{
     io,
+    panic::catch_unwind,
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
     thread,
-    time::{Instant, SystemTime},
+    time::Instant,
 };
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{command::Failure, priority::give_way};
+use crate::{clock::now, command::Failure, priority::give_way};
 
 /// What can be read anew.
 pub trait Reload: Send + 'static {
@@ -37,7 +38,9 @@ pub struct LastReload {
 /// Tries to put another configuration to use, and says in the log what came of it.
 pub fn attempt(reload: impl FnOnce() -> Result<(), Failure>) -> LastReload {
     let began = Instant::now();
-    let result = reload();
+    // A panic, which is a bug, must not end the thread: no other configuration would be read then, and nobody be told.
+    let result = catch_unwind(AssertUnwindSafe(reload))
+        .unwrap_or_else(|_| Err("a bug: reading it panicked, see the log".into()));
     let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     match &result {
         Ok(()) => tracing::info!(milliseconds, "the new configuration is in use"),
@@ -46,8 +49,7 @@ pub fn attempt(reload: impl FnOnce() -> Result<(), Failure>) -> LastReload {
             "the new configuration is not good: the one before stays in use"
         ),
     }
-    let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    LastReload { at, error: result.err().map(|error| error.to_string()) }
+    LastReload { at: now().as_secs(), error: result.err().map(|error| error.to_string()) }
 }
 
 /// Says in the log which keys of the configuration in use wait for a restart.
@@ -160,6 +162,15 @@ mod tests {
         drop(sender);
         thread.join().unwrap();
         found.lock().unwrap().drain(..).collect()
+    }
+
+    #[test]
+    fn a_panic_is_an_attempt_that_failed() {
+        assert_eq!(attempt(|| Ok(())).error, None);
+        let refused = attempt(|| Err("not good".into()));
+        assert_eq!(refused.error.as_deref(), Some("not good"));
+        let panicked = attempt(|| panic!("a bug"));
+        assert!(panicked.error.is_some_and(|error| error.contains("a bug")));
     }
 
     #[test]

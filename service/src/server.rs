@@ -24,7 +24,7 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use crate::{
     admin::{self, AdminPort},
     config::{Admin, Drain, Listen},
-    listener::{self, BindError},
+    listener::{self, BindError, patient},
     readiness::{Causes, DRAINING, Readiness},
     tls::{Gate, Tls, TlsMetrics, secured},
 };
@@ -122,9 +122,9 @@ impl Server {
         self.admin.as_ref().and_then(|(listener, _)| listener.local_addr().ok())
     }
 
-    /// Serves `routes` and the gRPC health service until `end` is ready; then health says
-    /// `NOT_SERVING`, as it does while something holds `readiness` back, for [`Drain::notice`], no connection is accepted any more, and open streams
-    /// have [`Drain::limit`] to finish.
+    /// Serves `routes` and the gRPC health service until `end` is ready. Then health says `NOT_SERVING`, as it
+    /// does whenever something holds `readiness` back; after [`Drain::notice`] no connection is accepted any
+    /// more, and open streams have [`Drain::limit`] to finish.
     ///
     /// `name` is the gRPC service whose health is reported, besides the empty name.
     ///
@@ -227,7 +227,7 @@ where
     S: Stream<Item = io::Result<I>>,
     I: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
-    let closed = closed(close);
+    let (incoming, closed) = (patient("gRPC", incoming), closed(close));
     builder().add_routes(routes).serve_with_incoming_shutdown(incoming, closed).await
 }
 

@@ -22,12 +22,15 @@ use serde::Deserialize;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, mpsc},
-    time::{sleep, timeout},
+    time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, rustls, server::TlsStream};
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::reload::{self, Reload};
+use crate::{
+    listener::not_accepted,
+    reload::{self, Reload},
+};
 
 /// Bytes of a file with certificates or a key.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -140,7 +143,8 @@ impl fmt::Display for TlsError {
 
 impl core::error::Error for TlsError {}
 
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+/// A file with certificates or a key.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let length = std::fs::metadata(path).map_err(|error| TlsError::new(path, &error))?.len();
     if length > FILE_BYTES_MAX {
         return Err(TlsError::new(path, &"the file is too large: at most 1 MiB"));
@@ -330,9 +334,7 @@ pub(crate) fn secured(listener: TcpListener, gate: Gate) -> ReceiverStream<io::R
             let stream = match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    // Out of file descriptors, most likely: it would fail again at once.
-                    tracing::warn!(%error, "connection not accepted");
-                    sleep(Duration::from_millis(100)).await;
+                    not_accepted("gRPC", &error).await;
                     continue;
                 }
             };

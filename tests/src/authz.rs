@@ -7,7 +7,6 @@ use std::fs;
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,20 +25,18 @@ use serde_json::{Value, json};
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::decisions::{Seen, cpu_seconds, summary};
+use crate::bench::measure::cpu_seconds;
+use crate::decisions::ghz::{CALLS, CONNECTIONS, Ghz};
+use crate::decisions::{Seen, summary};
 use crate::failure::{Failure, Outcome, doing, io};
 use crate::filter::{Filter, Setup};
 use crate::http::{self, Connection};
 use crate::lender::Lender;
 use crate::log::Folder;
+use crate::ports;
 use crate::rate_limit::{ExtAuthz, Theirs, descriptor};
 use crate::redis::Redis;
 use crate::soak::resident_bytes;
-use crate::{ports, settings};
-
-/// Calls at once, and the connections that they share.
-const CALLS: usize = 16;
-const CONNECTIONS: usize = 4;
 
 /// Before anything counts.
 const WARM_UP: Duration = Duration::from_millis(300);
@@ -161,26 +158,15 @@ impl Bench {
             Over::Unix => self.address(over),
             Over::Tcp => format!("127.0.0.1:{}", self.tcp),
         };
-        let mut command = Command::new(ghz);
-        command.current_dir(settings::root()).args(["--insecure", "-O", "json", "--skipFirst"]);
-        let (calls, connections) = (CALLS.to_string(), CONNECTIONS.to_string());
-        command.args(["100", "-c", &calls, "--connections", &connections]);
-        command.args([
-            "-z",
-            &format!("{seconds}s"),
-            "--proto",
-            "bench/authz/authz.proto",
-            "--call",
-        ]);
-        command.args(["envoy.service.auth.v3.Authorization.Check", "-d", &message(), &to]);
-        let process = self.ext_authz.process().id();
-        let before = cpu_seconds(process)?;
-        let output = command.output().map_err(io("run", ghz.as_ref()))?;
-        let cpu = cpu_seconds(process)? - before;
-        let told: Value = serde_json::from_slice(&output.stdout).map_err(|error| {
-            Failure::new(format!("ghz: {error}: {}", String::from_utf8_lossy(&output.stderr)))
-        })?;
-        Seen::of_ghz(&told, cpu)
+        let asked = Ghz {
+            program: ghz,
+            proto: "bench/authz/authz.proto",
+            call: "envoy.service.auth.v3.Authorization.Check",
+            message: &message(),
+            to: &to,
+            seconds,
+        };
+        asked.ask(self.ext_authz.process().id())
     }
 
     /// Round trips to Redis so far; 0 without it.

@@ -23,7 +23,7 @@ use crate::load::{self, Pace, Plan, Seen, Shot};
 use definition::{Climb, Definition, Load, Part};
 use measure::{Account, Row};
 use stack::{Missing, Running, Stacks};
-use told::Told;
+use told::{Generator, Told};
 
 /// Requests of each kind that a stack gets before anything counts: what is built on first use is then there. Not from more
 /// connections at once than these.
@@ -36,6 +36,8 @@ const CLIMB_MAX: usize = 16;
 const HELD: f64 = 0.98;
 /// What Envoy answers when ext_proc turns a request away, or is late.
 const SHED: [u16; 2] = [503, 504];
+/// Those that send a load as well, where they are there.
+pub const GENERATORS: [Generator; 2] = [nighthawk::GENERATOR, oha::GENERATOR];
 /// Files that this process has open besides connections.
 const OTHER_FILES: u64 = 200;
 
@@ -243,11 +245,11 @@ impl Work<'_> {
     /// The same load by other load generators, where they are there.
     fn by_tools(&self, plan: &Plan<'_>, row: &Row) -> Outcome<Vec<Row>> {
         let mut rows = Vec::new();
-        for (tool, run) in [("nighthawk", nighthawk::run as Tool), ("oha", oha::run)] {
+        for generator in GENERATORS {
             let before = self.running.account()?;
-            if let Some(told) = run(plan, self.options.folder)? {
+            if let Some(told) = generator.run(plan, self.options.folder)? {
                 let used = self.running.account()?.since(&before);
-                rows.push(told_by(tool, row, &told, self.shots, used));
+                rows.push(told_by(generator.name, row, &told, self.shots, used));
             }
         }
         Ok(rows)
@@ -287,9 +289,6 @@ impl Work<'_> {
         }
     }
 }
-
-/// A load generator of somebody else's; `None` where it is not there, or cannot send this.
-type Tool = fn(&Plan<'_>, &Path) -> Outcome<Option<Told>>;
 
 /// The same load as another generator has seen it. It counts statuses, and does not know which request each belongs to.
 fn told_by(tool: &'static str, row: &Row, told: &Told, shots: &[Shot], used: Vec<Account>) -> Row {

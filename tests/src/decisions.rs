@@ -3,7 +3,8 @@
 //! One Envoy has three listeners that differ in one filter: without ext_proc, with one that looks at nothing, and with
 //! ours. The same requests go to them in turn, in short slices, so that what else the machine does falls on all three.
 
-use std::fs;
+pub(crate) mod ghz;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
@@ -11,16 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
+use crate::bench::measure::{Account, cpu_seconds};
 use crate::envoy::Envoy;
 use crate::ext_proc::{ExtProc, edited};
-use crate::failure::{Failure, Outcome, doing, io};
+use crate::failure::{Failure, Outcome, doing};
 use crate::http::{Connection, Request};
 use crate::log::Folder;
 use crate::process::Process;
 use crate::soak::resident_bytes;
 use crate::{ports, settings};
+use ghz::Ghz;
 
 /// The listeners, in the order of all results.
 pub const TARGETS: [&str; 3] = ["plain", "empty", "glacis"];
@@ -55,35 +56,6 @@ pub struct Seen {
     pub per_second: f64,
     /// Microseconds of CPU time that the processor took for one; 0 where there is none.
     pub cpu_us: f64,
-}
-
-impl Seen {
-    /// What ghz tells in JSON, where the service has taken so much CPU time.
-    ///
-    /// # Errors
-    ///
-    /// If one of a hundred calls has failed.
-    pub(crate) fn of_ghz(told: &Value, cpu_seconds: f64) -> Outcome<Self> {
-        let good = told["statusCodeDistribution"]["OK"].as_f64().unwrap_or(0.0);
-        let count = told["count"].as_f64().unwrap_or(0.0);
-        if good < count * 0.99 || good < 1.0 {
-            let errors = &told["errorDistribution"];
-            return Err(Failure::new(format!("ghz: {good} of {count}: {errors}")));
-        }
-        let percentile = |percent: u64| {
-            let latencies = told["latencyDistribution"].as_array().into_iter().flatten();
-            let found = { latencies }.find(|row| row["percentage"] == percent);
-            found.and_then(|row| row["latency"].as_f64()).unwrap_or(0.0) / 1e3
-        };
-        Ok(Self {
-            count: count as usize,
-            mean_us: told["average"].as_f64().unwrap_or(0.0) / 1e3,
-            p50_us: percentile(50),
-            p99_us: percentile(99),
-            per_second: told["rps"].as_f64().unwrap_or(0.0),
-            cpu_us: cpu_seconds * 1e6 / count,
-        })
-    }
 }
 
 impl Bench {
@@ -174,16 +146,8 @@ impl Bench {
     pub fn mixed(&mut self, connections: usize, time: Duration) -> Outcome<(usize, u64, u64)> {
         let mut clients = open(self.ports[2], connections)?;
         let count = load(&mut clients, &mixture(), time)?.len();
-        let status = fs::read_to_string(format!("/proc/{}/status", self.ext_proc.process().id()));
-        let status = status.map_err(doing("read the size of ext-proc"))?;
-        let kilobytes = |name: &str| -> Option<u64> {
-            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-            line.trim().strip_suffix(" kB")?.parse().ok()
-        };
-        match (kilobytes("VmHWM:"), kilobytes("VmRSS:")) {
-            (Some(most), Some(now)) => Ok((count, most << 10, now << 10)),
-            _ => Err(Failure::new("the system does not say how large ext-proc is")),
-        }
+        let Account { rss, rss_peak, .. } = Account::of("ext-proc", self.ext_proc.process().id())?;
+        Ok((count, rss_peak, rss))
     }
 
     /// Asks ext-proc without Envoy, by ghz: over a Unix socket, or TCP.
@@ -193,19 +157,15 @@ impl Bench {
     /// If ghz does not run, or one of a hundred calls has failed.
     pub fn ghz(&mut self, ghz: &str, unix: bool, seconds: u32) -> Outcome<Seen> {
         let to = if unix { self.address("glacis") } else { format!("127.0.0.1:{}", self.tcp) };
-        let mut command = Command::new(ghz);
-        command.current_dir(settings::root()).args(["--insecure", "-O", "json", "--skipFirst"]);
-        command.args(["100", "-c", "16", "--connections", "4", "-z", &format!("{seconds}s")]);
-        command.args(["--proto", "bench/decisions/ext_proc.proto", "--call"]);
-        command.arg("envoy.service.ext_proc.v3.ExternalProcessor.Process");
-        command.args(["-d", &message(), &to]);
-        let before = self.cpu_seconds(2)?;
-        let output = command.output().map_err(io("run", ghz.as_ref()))?;
-        let cpu = self.cpu_seconds(2)? - before;
-        let told: Value = serde_json::from_slice(&output.stdout).map_err(|error| {
-            Failure::new(format!("ghz: {error}: {}", String::from_utf8_lossy(&output.stderr)))
-        })?;
-        Seen::of_ghz(&told, cpu)
+        let asked = Ghz {
+            program: ghz,
+            proto: "bench/decisions/ext_proc.proto",
+            call: "envoy.service.ext_proc.v3.ExternalProcessor.Process",
+            message: &message(),
+            to: &to,
+            seconds,
+        };
+        asked.ask(self.ext_proc.process().id())
     }
 
     /// Where the processor behind a listener of [`TARGETS`] is to be reached without Envoy.
@@ -247,19 +207,6 @@ impl Bench {
         cpu_seconds(id)
     }
 }
-
-/// CPU time that a process has taken so far.
-pub(crate) fn cpu_seconds(id: u32) -> Outcome<f64> {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat"));
-    let stat = stat.map_err(doing("read the CPU time of a process"))?;
-    // The name of the program, in parentheses, may have blanks in it.
-    let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
-    let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
-    Ok(ticks.sum::<f64>() / TICKS_PER_SECOND)
-}
-
-/// What Linux counts CPU time in (`USER_HZ`), on every architecture that Envoy is built for.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// How much more `seen` adds to a request than the processor that looks at nothing; by `of`.
 pub fn ratio(seen: &[Seen; 3], of: impl Fn(&Seen) -> f64) -> f64 {

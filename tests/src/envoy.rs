@@ -139,6 +139,19 @@ impl Envoy {
         Ok(self.stats(name)?.get(name).copied().unwrap_or(0))
     }
 
+    /// How often a filter that had crashed was loaded anew, could not be, or had to wait for it.
+    ///
+    /// # Errors
+    ///
+    /// If the admin port does not answer, or Envoy counts nothing of the kind: 0 would then be no news.
+    pub fn vm_reloads(&self) -> Outcome<u64> {
+        let counted = self.stats(".vm_reload_")?;
+        if counted.is_empty() {
+            return Err(Failure::new("Envoy does not count how often filters are loaded anew"));
+        }
+        Ok(counted.values().sum())
+    }
+
     /// What Prometheus would scrape.
     ///
     /// # Errors

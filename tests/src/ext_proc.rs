@@ -121,26 +121,34 @@ impl ExtProc {
     ///
     /// If the admin port does not answer.
     pub fn metrics(&self) -> Outcome<BTreeMap<String, f64>> {
-        let text = http::fetch(self.admin, "/metrics")?.text();
-        let lines = text.lines().filter(|line| !line.starts_with('#'));
-        let pairs = lines.filter_map(|line| {
-            let (name, value) = line.rsplit_once(' ')?;
-            Some((name.to_owned(), value.parse().ok()?))
-        });
-        Ok(pairs.collect())
+        Ok(samples(&http::fetch(self.admin, "/metrics")?.text()))
     }
 }
 
-/// How the C library allocates memory in the image of ext-proc (`Dockerfile`).
-const ALLOCATION: [(&str, &str); 3] = [
-    ("MALLOC_ARENA_MAX", "2"),
-    ("MALLOC_MMAP_THRESHOLD_", "65536"),
-    ("MALLOC_TRIM_THRESHOLD_", "131072"),
-];
+/// The samples of a scrape: name with labels → value.
+pub(crate) fn samples(text: &str) -> BTreeMap<String, f64> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let pairs = lines.filter_map(|line| {
+        let (name, value) = line.rsplit_once(' ')?;
+        Some((name.to_owned(), value.parse().ok()?))
+    });
+    pairs.collect()
+}
+
+/// Where it is written down how the C library allocates memory in the image of ext-proc.
+const DOCKERFILE: &str = include_str!("../../Dockerfile");
+
+/// The environment that the image of ext-proc gives it: what is tried and measured here is what is shipped.
+fn environment() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let own = DOCKERFILE.lines().skip_while(|line| *line != "FROM scratch AS ext-proc");
+    let own = own.skip(1).take_while(|line| !line.starts_with("FROM "));
+    let lines = own.filter_map(|line| line.strip_prefix("ENV "));
+    lines.flat_map(str::split_whitespace).filter_map(|variable| variable.split_once('='))
+}
 
 fn spawn(program: &Path, config: &Path, log: &Path) -> Outcome<Process> {
     let mut command = Command::new(program);
-    command.arg("--config").arg(config).current_dir(settings::root()).envs(ALLOCATION);
+    command.arg("--config").arg(config).current_dir(settings::root()).envs(environment());
     Process::start("ext-proc", &mut command, log)
 }
 
@@ -173,4 +181,21 @@ pub fn edited(file: &str, edits: &[(&str, String)]) -> Outcome<String> {
         }
         Ok(config.replace(old, new))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Documents tell it to those who run ext-proc without an image.
+    #[test]
+    fn the_environment_of_the_image_is_found_and_documented() {
+        let document = include_str!("../../docs/ext-proc.md");
+        let variables: Vec<String> =
+            environment().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(variables.len(), 3, "{variables:?}");
+        for variable in variables {
+            assert!(document.contains(&variable), "{variable} is not in docs/ext-proc.md");
+        }
+    }
 }

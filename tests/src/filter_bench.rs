@@ -5,7 +5,6 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,12 +12,14 @@ use base64::engine::general_purpose::STANDARD;
 use glacis_limits::geo::{Country, CountryTable};
 use serde_json::json;
 
+use crate::bench::stack::bundle;
 use crate::decisions::{Seen, load, open, summary};
 use crate::envoy::Envoy;
 use crate::ext_proc::edited;
-use crate::failure::{Failure, Outcome, io};
+use crate::failure::{Outcome, io};
 use crate::http::Request;
 use crate::log::Folder;
+use crate::soak::resident_bytes;
 use crate::{ports, settings};
 
 /// The listeners, in the order of all results.
@@ -35,13 +36,6 @@ const COUNTRIES: u32 = 250_000;
 pub struct Bench {
     envoy: Envoy,
     ports: [u16; 5],
-}
-
-/// Memory of Envoy, in bytes, with so many VMs: one for each worker, and two of the main thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
-    /// Resident, with everything loaded.
-    pub resident: u64,
 }
 
 impl Bench {
@@ -118,19 +112,14 @@ impl Bench {
         Ok((self.envoy.stat("wasmcustom.glacis_wasm_passed_total")?, self.envoy.stat(clean)?))
     }
 
-    /// How large Envoy is.
+    /// Bytes of Envoy in memory, with everything loaded. Of each module it has three VMs: one for the worker and two of the
+    /// main thread.
     ///
     /// # Errors
     ///
-    /// If the system does not say.
-    pub fn memory(&mut self) -> Outcome<Memory> {
-        let file = format!("/proc/{}/status", self.envoy.process().id());
-        let status = std::fs::read_to_string(&file).map_err(io("read", Path::new(&file)))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        let resident =
-            kilobytes.ok_or_else(|| Failure::new("the system does not say how large Envoy is"))?;
-        Ok(Memory { resident: resident << 10 })
+    /// If it has ended.
+    pub fn memory(&mut self) -> Outcome<u64> {
+        resident_bytes(self.envoy.process().id())
     }
 }
 
@@ -172,18 +161,6 @@ fn plugin() -> serde_json::Value {
         "bots": {},
         "rate_limits": [{"name": "per-address", "requests": 1_000_000_000, "per_seconds": 1}],
     })
-}
-
-/// CRS, as ext-proc would have it.
-fn bundle() -> Outcome<String> {
-    let program = settings::cli()?;
-    let mut command = Command::new(&program);
-    command.args(["bundle", "--quiet", "--crs"]).arg(settings::crs()?);
-    let output = command.output().map_err(io("run", &program))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
-        false => Err(Failure::new(String::from_utf8_lossy(&output.stderr))),
-    }
 }
 
 /// The smallest module that Envoy takes: it is told of each request and each response, and lets them go on.

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::certificates::Authority;
 use crate::envoy::Envoy;
-use crate::ext_proc::edited;
+use crate::ext_proc::{edited, samples};
 use crate::failure::{Failure, Outcome, io};
 use crate::gate::Gate;
 use crate::log::{Folder, tail};
@@ -177,13 +177,7 @@ impl Member {
     /// Its metrics: name with labels → value; nothing when it does not answer.
     pub fn metrics(&self) -> BTreeMap<String, f64> {
         let Ready::Admin(admin) = self.ready else { return BTreeMap::new() };
-        let text = http::fetch(admin, "/metrics").map(|told| told.text()).unwrap_or_default();
-        let lines = text.lines().filter(|line| !line.starts_with('#'));
-        let pairs = lines.filter_map(|line| {
-            let (name, value) = line.rsplit_once(' ')?;
-            Some((name.to_owned(), value.parse().ok()?))
-        });
-        pairs.collect()
+        samples(&http::fetch(admin, "/metrics").map(|told| told.text()).unwrap_or_default())
     }
 }
 

@@ -1,8 +1,9 @@
 //! The harness of the end-to-end tests and of `up`: starts a real Envoy with everything of ours
 //! around it, on free ports of the loopback interface, and stops it again.
 //!
-//! Nothing here stands for a part of the product: Envoy, the wasm-filter and ext-proc are the real
-//! ones. The exception is [`scripted`], a processor that misbehaves on purpose.
+//! Nothing here stands for a part of the product: Envoy, the wasm-filter and the services are the real
+//! ones. The exceptions misbehave on purpose: [`scripted`] in place of ext-proc, [`trap`] of the
+//! wasm-filter, and [`impostor`] of whoever has a port.
 
 pub mod authz;
 pub mod bench;

@@ -274,10 +274,11 @@ impl<'a> Generator<'a> {
     fn finish(&mut self) {
         let silent = self.clients.iter().filter(|client| client.sent.is_some()).count();
         self.seen.broken += silent as u64;
-        self.seen.due = match self.plan.pace {
+        let planned = match self.plan.pace {
             Pace::Open(rate) => (rate * self.plan.time.as_secs_f64()) as u64,
             Pace::Closed => self.next as u64,
         };
+        self.seen.due = self.plan.count.map_or(planned, |count| planned.min(count as u64));
         self.seen.unsent = self.seen.due.saturating_sub(self.next as u64);
         // The last look at the sockets finds nothing, and takes its time.
         if let Pace::Open(_) = self.plan.pace {
@@ -515,6 +516,7 @@ mod tests {
         assert_eq!((seen.due, seen.unsent, seen.answered()), (10, 8, 2));
         let long = Plan { time: Duration::from_secs(5), ..plan(to, 1, Pace::Open(1.0), &shots) };
         let seen = run(&Plan { count: Some(3), ..long }).unwrap();
+        assert_eq!((seen.due, seen.unsent, seen.answered()), (3, 0, 3));
         // Due after two seconds, and sent after three.
         assert!(seen.percentile_ms(0.5) > 900.0, "{:?}", seen.micros);
     }

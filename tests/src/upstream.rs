@@ -31,7 +31,7 @@ use crate::{grpc, websocket};
 const BODY_BYTES_MAX: usize = 32 << 20;
 /// The longest body that `/size/N` makes, in bytes.
 const SIZE_BYTES_MAX: usize = 64 << 20;
-/// How many events `/events` sends, and how far apart.
+/// How many events `/events` sends.
 pub const EVENTS: u32 = 5;
 /// The time between two events.
 pub const EVENT_PAUSE: Duration = Duration::from_millis(100);

@@ -11,7 +11,6 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::process::Command;
 use std::thread::{panicking, sleep};
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,7 @@ use glacis_tests::envoy::{self, Envoy};
 use glacis_tests::ext_proc::edited;
 use glacis_tests::http::{self, Request, Response};
 use glacis_tests::log::Folder;
-use glacis_tests::process::Process;
+use glacis_tests::rate_limit::ExtAuthz;
 use glacis_tests::{ports, settings, upstream};
 use serde_json::Value;
 
@@ -72,10 +71,9 @@ const CLIENT: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 1);
 /// Envoy, the service and an upstream; stopped when dropped, Envoy first.
 struct Stack {
     envoy: Envoy,
-    service: Process,
+    service: ExtAuthz,
     folder: Folder,
     proxy: SocketAddr,
-    admin: SocketAddr,
 }
 
 impl Stack {
@@ -105,15 +103,7 @@ impl Stack {
             all.iter().map(|(old, new)| (old.as_str(), new.clone())).collect();
         let config = format!("listen: {listen}\nadmin: {{address: 127.0.0.1:{admin}}}\n{CONFIG}");
         let config = folder.write("ext-authz.yaml", &config).unwrap();
-        let mut command = Command::new(settings::ext_authz().unwrap());
-        command.arg("--config").arg(config);
-        let mut service =
-            Process::start("ext-authz", &mut command, &folder.file("ext-authz.log")).unwrap();
-        let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, admin));
-        let ready = || http::fetch(admin, "/readyz").is_ok_and(|answer| answer.status == 200);
-        if let Err(failure) = service.wait_until(Duration::from_secs(30), ready) {
-            panic!("{failure}\n{}", folder.read("ext-authz.log"));
-        }
+        let service = ExtAuthz::start(&config, admin, &folder).unwrap();
         let envoy = Envoy::start(
             &settings::envoy().unwrap(),
             &settings::root(),
@@ -122,7 +112,7 @@ impl Stack {
             &folder,
         );
         let proxy = SocketAddr::from((Ipv4Addr::LOCALHOST, proxy));
-        let stack = Self { envoy: envoy.unwrap(), service, folder, proxy, admin };
+        let stack = Self { envoy: envoy.unwrap(), service, folder, proxy };
         stack.wait_for_health(1);
         stack
     }
@@ -141,7 +131,7 @@ impl Stack {
 
     /// A sample of a metric of the service.
     fn metric(&self, sample: &str) -> f64 {
-        let text = http::fetch(self.admin, "/metrics").unwrap().text();
+        let text = self.service.metrics().unwrap();
         let value = text.lines().find_map(|line| line.strip_prefix(sample)?.trim().parse().ok());
         value.unwrap_or_else(|| panic!("no {sample} in {text}"))
     }
@@ -274,12 +264,12 @@ fn when_the_service_is_away() {
         ("open", &[("failure_mode_allow: false", "failure_mode_allow: true")], 200),
     ] {
         let mut stack = Stack::start(name, false, edits);
-        stack.service.freeze().unwrap();
+        stack.service.process().freeze().unwrap();
         assert_eq!(stack.send(CLIENT, &Request::get("/")).status, away, "{name}, frozen");
-        stack.service.thaw().unwrap();
+        stack.service.process().thaw().unwrap();
         stack.wait_for_health(1);
         assert_eq!(stack.send(DENIED, &Request::get("/")).status, 403, "{name}, back");
-        stack.service.kill();
+        stack.service.process().kill();
         assert_eq!(stack.send(DENIED, &Request::get("/")).status, away, "{name}, killed");
         stack.wait_for_health(0);
         let begun = Instant::now();

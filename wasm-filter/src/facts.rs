@@ -19,7 +19,7 @@ pub(crate) trait Request {
     /// The first header field of this name, or a pseudo-header such as `:path`.
     fn header(&self, name: &str) -> Option<Cow<'_, [u8]>>;
 
-    /// The values of all header fields of this name.
+    /// The values of all header fields of this name, for which the host has to be asked for the whole head.
     fn headers(&self, name: &str) -> Vec<Vec<u8>>;
 
     /// Dynamic metadata: the name of the filter that has set it, then the keys.
@@ -42,6 +42,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) asn: u32,
     /// How unlike a browser it is; 0 as long as nobody has looked.
     pub(crate) bot_score: u8,
+    target: OnceCell<Vec<u8>>,
     path: OnceCell<Vec<u8>>,
     host: OnceCell<Vec<u8>>,
     method: OnceCell<Vec<u8>>,
@@ -70,11 +71,19 @@ enum Identity {
     NoAddress,
 }
 
+/// What a request has of a part of a key.
+enum Given {
+    One(Vec<u8>),
+    Nothing,
+    /// Several different ones: nobody can say which of them the upstream takes.
+    Several,
+}
+
 impl<'a> Facts<'a> {
     pub(crate) fn new(request: &'a dyn Request, client: Option<IpAddr>) -> Self {
-        let (path, host, method) = Default::default();
+        let (target, path, host, method) = Default::default();
         let (tags, country, asn, bot_score) = (Vec::new(), Country::UNKNOWN, 0, 0);
-        Self { request, client, tags, country, asn, bot_score, path, host, method }
+        Self { request, client, tags, country, asn, bot_score, target, path, host, method }
     }
 
     /// The first of these patches that describes the request, and still holds in this second.
@@ -103,7 +112,7 @@ impl<'a> Facts<'a> {
         str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    /// A header field.
+    /// The first header field of this name.
     pub(crate) fn field(&self, name: &str) -> Option<Cow<'a, [u8]>> {
         self.request.header(name)
     }
@@ -113,10 +122,15 @@ impl<'a> Facts<'a> {
         self.request.filter_state(name)
     }
 
+    /// Path and query, as they were sent.
+    fn target(&self) -> &[u8] {
+        let read = || self.request.header(":path").unwrap_or_default().into_owned();
+        self.target.get_or_init(read)
+    }
+
     /// The path in one form; see [`path::normalized`].
     pub(crate) fn path(&self) -> &[u8] {
-        let read = || path::normalized(&self.request.header(":path").unwrap_or_default());
-        self.path.get_or_init(read)
+        self.path.get_or_init(|| path::normalized(self.target()))
     }
 
     /// The host without port and the dot at its end, in lower case.
@@ -166,13 +180,16 @@ impl<'a> Facts<'a> {
         let mut bytes = Vec::with_capacity(64);
         for part in &limit.key {
             let (kind, value) = match (self.part(part, limit), absent(part)) {
-                (Some(value), _) => (b'=', value),
-                (None, Absent::Shared) => (b'-', Vec::new()),
-                (None, Absent::Skip) => return Identity::Skip,
-                (None, Absent::Address) => match self.network(limit) {
-                    Some(network) => (b'@', network),
-                    None => return Identity::NoAddress,
-                },
+                (Given::One(value), _) => (b'=', value),
+                (Given::Nothing | Given::Several, Absent::Shared) => (b'-', Vec::new()),
+                (Given::Nothing, Absent::Skip) => return Identity::Skip,
+                // With `skip`, too: to send a field twice must not be a way around the limit.
+                (Given::Nothing, Absent::Address) | (Given::Several, _) => {
+                    match self.network(limit) {
+                        Some(network) => (b'@', network),
+                        None => return Identity::NoAddress,
+                    }
+                }
             };
             bytes.push(kind);
             bytes.extend_from_slice(&(value.len() as u64).to_le_bytes());
@@ -181,8 +198,9 @@ impl<'a> Facts<'a> {
         Identity::Of(bytes)
     }
 
-    fn part(&self, part: &KeyPart, limit: &RateLimit) -> Option<Vec<u8>> {
-        match part {
+    fn part(&self, part: &KeyPart, limit: &RateLimit) -> Given {
+        let value = match part {
+            KeyPart::Header(name, _) => return self.header(name),
             KeyPart::ClientAddress => self.network(limit),
             KeyPart::Host => Some(self.host().to_vec()),
             KeyPart::Method => Some(self.method().to_vec()),
@@ -192,12 +210,30 @@ impl<'a> Facts<'a> {
                 Some(first.map_or(u64::MAX, |first| first as u64).to_le_bytes().to_vec())
             }
             KeyPart::Asn => Some(self.asn.to_le_bytes().to_vec()),
-            KeyPart::Header(name, _) => self.request.header(name).map(Cow::into_owned),
-            KeyPart::Cookie(name, _) => cookie(&self.request.header("cookie")?, name),
+            KeyPart::Cookie(name, _) => self.cookie(name),
             KeyPart::Metadata(keys, _) => self.request.metadata(keys),
-        }
+        };
         // What is empty is as good as not there, and as cheap to send.
-        .filter(|value| !value.is_empty())
+        value.filter(|value| !value.is_empty()).map_or(Given::Nothing, Given::One)
+    }
+
+    /// What a request has in all fields of a header.
+    fn header(&self, name: &str) -> Given {
+        let mut values = self.request.headers(name).into_iter().filter(|value| !value.is_empty());
+        let Some(first) = values.next() else { return Given::Nothing };
+        match values.all(|value| value == first) {
+            true => Given::One(first),
+            false => Given::Several,
+        }
+    }
+
+    /// The first cookie of its name, over all `Cookie` fields, of which HTTP/1 may have several: browsers send that of
+    /// the longest path first (RFC 6265, section 5.4).
+    fn cookie(&self, name: &[u8]) -> Option<Vec<u8>> {
+        // What the first field has is known without the whole head, and nearly all requests have only that one.
+        let first = cookie(&self.request.header("cookie")?, name);
+        first
+            .or_else(|| self.request.headers("cookie").iter().find_map(|field| cookie(field, name)))
     }
 
     fn network(&self, limit: &RateLimit) -> Option<Vec<u8>> {
@@ -212,11 +248,12 @@ impl<'a> Facts<'a> {
 
 impl Head for Facts<'_> {
     fn method(&self) -> Vec<u8> {
-        self.request.header(":method").unwrap_or_default().into_owned()
+        // Patches do not look at its case.
+        Self::method(self).to_vec()
     }
 
     fn target(&self) -> Vec<u8> {
-        self.request.header(":path").unwrap_or_default().into_owned()
+        Self::target(self).to_vec()
     }
 
     fn headers(&self, name: &str) -> Vec<Vec<u8>> {
@@ -247,7 +284,7 @@ fn plain_host(mut authority: Vec<u8>) -> Vec<u8> {
     authority
 }
 
-/// The first cookie of that name (RFC 6265, section 4.2.1).
+/// The first cookie of that name in a field (RFC 6265, section 4.2.1).
 fn cookie(field: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     field.split(|byte| *byte == b';').find_map(|pair| {
         let (given, value) = pair.split_at_checked(pair.iter().position(|byte| *byte == b'=')?)?;
@@ -401,6 +438,49 @@ mod tests {
                 ),
                 (&[(":method", "GET")], &[(":method", "get")], true),
                 (&[(":method", "GET")], &[(":method", "POST")], false),
+            ],
+        );
+    }
+
+    /// Who sends a field twice is counted by what it says if it says one thing, and by address otherwise.
+    #[test]
+    fn keys_in_repeated_fields() {
+        const ONE: Fields = &[("x-key", "a")];
+        const TWO: Fields = &[("x-key", "a"), ("x-key", "b")];
+        const TWO_ELSEWHERE: Fields = &[("x-key", "a"), ("x-key", "b"), ("address", "192.0.2.2")];
+        check(
+            r#"[{"header": "x-key"}]"#,
+            &[
+                (&[("x-key", "a"), ("x-key", "a")], ONE, true),
+                (&[("x-key", ""), ("x-key", "a"), ("x-key", "")], ONE, true),
+                (TWO, ONE, false),
+                (TWO, &[("x-key", "b")], false),
+                (TWO, &[("x-key", "a, b")], false),
+                (TWO, &[("x-key", "c"), ("x-key", "d")], true),
+                (TWO, &[], true),
+                (TWO, TWO_ELSEWHERE, false),
+            ],
+        );
+        let shared = r#"[{"header": "x-key", "absent": "shared"}]"#;
+        check(shared, &[(TWO, TWO_ELSEWHERE, true), (TWO, &[], true), (TWO, ONE, false)]);
+        check(
+            r#"[{"header": "x-key", "absent": "skip"}]"#,
+            &[
+                (&[], &[("address", "192.0.2.2")], true),
+                // No way around the limit.
+                (TWO, &[], false),
+                (TWO, &[("x-key", "c"), ("x-key", "d")], true),
+                (TWO, TWO_ELSEWHERE, false),
+                (&[("x-key", "a"), ("x-key", "b"), ("address", "none")], &[], false),
+            ],
+        );
+        check(
+            r#"[{"cookie": "c", "absent": "skip"}]"#,
+            &[
+                (&[("cookie", "x=1"), ("cookie", "c=a")], &[("cookie", "c=a")], true),
+                (&[("cookie", "c=a"), ("cookie", "c=b")], &[("cookie", "c=a; c=b")], true),
+                (&[("cookie", "c=a"), ("cookie", "c=b")], &[("cookie", "c=b")], false),
+                (&[("cookie", "x=1"), ("cookie", "y=1")], &[], true),
             ],
         );
     }

@@ -105,19 +105,19 @@ impl Head {
 
 impl Request for Head {
     fn header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        let name = name_in_envoy(name);
         if let (None, Some(left)) = (self.fields.get(), self.apart.get().checked_sub(1)) {
             self.apart.set(left);
             let value = hostcalls::get_map_value_bytes(MapType::HttpRequestHeaders, name);
             return value.ok().flatten().map(Cow::Owned);
         }
-        // Envoy has all names in lower case, as our configuration does.
         let field = self.fields().iter().find(|(known, _)| known == name);
         field.map(|(_, value)| Cow::Borrowed(value.as_slice()))
     }
 
     fn headers(&self, name: &str) -> Vec<Vec<u8>> {
-        // Envoy gives the first only when it is asked for one by name, and has the host as `:authority`.
-        let name = if name == "host" { ":authority" } else { name };
+        // Envoy gives the first only when it is asked for one by name.
+        let name = name_in_envoy(name);
         let fields = self.fields().iter().filter(|(known, _)| known == name);
         fields.map(|(_, value)| value.clone()).collect()
     }
@@ -131,6 +131,11 @@ impl Request for Head {
     fn filter_state(&self, name: &str) -> Option<Vec<u8>> {
         hostcalls::get_property(vec!["filter_state", name]).ok().flatten()
     }
+}
+
+/// Envoy has the host as `:authority`, and all names in lower case, as our configuration does.
+fn name_in_envoy(name: &str) -> &str {
+    if name == "host" { ":authority" } else { name }
 }
 
 /// The wall clock. A host without one gives 0, at which nothing is gained and nothing is lost.
@@ -335,9 +340,47 @@ impl Counter {
     }
 
     pub(crate) fn increment(self) {
+        self.add(1);
+    }
+
+    fn add(self, count: i64) {
         if let Some(id) = self.0 {
-            let _ = hostcalls::increment_metric(id, 1);
+            let _ = hostcalls::increment_metric(id, count);
         }
+    }
+}
+
+/// A counter of what happens to nearly each request: it is kept in the worker's memory and told to
+/// Envoy at ticks, since that is a call of the host.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    counter: Counter,
+    untold: Cell<i64>,
+}
+
+impl Tally {
+    /// A counter of which Envoy knows the name from now on, as of any other.
+    pub(crate) fn new(name: &str) -> Self {
+        Self { counter: Counter::new(name), untold: Cell::new(0) }
+    }
+
+    pub(crate) fn increment(&self) {
+        self.untold.set(self.untold.get().saturating_add(1));
+    }
+
+    /// Tells Envoy what was counted since it was last told; that is no call if it is nothing.
+    pub(crate) fn tell(&self) {
+        match self.untold.take() {
+            0 => {}
+            count => self.counter.add(count),
+        }
+    }
+}
+
+impl Drop for Tally {
+    /// Requests that began under a configuration count there, also when another one has taken its place.
+    fn drop(&mut self) {
+        self.tell();
     }
 }
 

@@ -28,7 +28,7 @@ impl Http {
 
     fn judge(&self, plugin: &Plugin, end_of_stream: bool) -> Judgement {
         let trusted_hops = plugin.policy.trusted_hops();
-        let many = plugin.policy.bots().is_some() || plugin.first_verdict.is_some();
+        let many = plugin.policy.looks_at_many_fields() || plugin.first_verdict.is_some();
         let head = if many { Head::whole() } else { Head::apart() };
         // Nobody asks for it without trusted proxies.
         let forwarded_for = if trusted_hops > 0 { head.header("x-forwarded-for") } else { None };
@@ -91,11 +91,7 @@ impl HttpContext for Http {
             ));
         };
         if let Some(guard) = plugin.policy.guard() {
-            let found = guard.look(
-                &Head::apart(),
-                host::first_verdict().as_deref(),
-                host::route_name().as_deref(),
-            );
+            let found = guard.look(&Head::apart(), host::first_verdict, host::route_name);
             host::note_guard(found.name());
             plugin.counters.count_guard(found);
             return answered(Answer::of_guard(found, host::request_id));

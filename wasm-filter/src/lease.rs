@@ -8,6 +8,7 @@
 use crate::config::RateLimit;
 use crate::seed::Seed;
 use crate::shared::{HostError, SharedData, WriteError};
+use crate::table::{ATTEMPTS_MAX, key_of_set};
 use glacis_limits::keyed_hash::sip_hash_24;
 use glacis_limits::lease::Ask;
 use glacis_limits::lease::borrower::{Borrowed, Borrower, RETRY_NS, Wish};
@@ -16,9 +17,6 @@ use glacis_limits::lease::set::{self, Taken};
 use glacis_limits::lease::wire::{KeyAsk, LeaseRequest, LeaseResponse};
 use prost::Message as _;
 use std::time::Duration;
-
-/// As in the tables of other limits.
-const ATTEMPTS_MAX: u32 = 8;
 
 /// The longest answer that is read: that to the most questions has less than a tenth of it.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 65_536;
@@ -115,7 +113,7 @@ impl LeaseTable {
     }
 
     fn key_of(&self, fingerprint: u64) -> String {
-        format!("{}{:x}", self.key_prefix, fingerprint % self.sets)
+        key_of_set(&self.key_prefix, fingerprint % self.sets)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The proxy-wasm module of Glacis: what can be answered inside Envoy, in microseconds, from state
-//! that the proxy itself holds. Address lists, and a rate limit for each client address that all
-//! workers of an Envoy share.
+//! that the proxy itself holds. Address lists, countries and autonomous systems, signs of bots, virtual patches, and
+//! rate limits that all workers of an Envoy share; first verdicts, if the engine is in it; and, as another filter,
+//! the guard behind ext_proc.
 //!
 //! `host` is the only file that calls the proxy; `root` and `http` are the callbacks; everything
 //! else is plain Rust that is tested without a proxy. README.md documents the configuration.

@@ -4,10 +4,10 @@ use crate::config::{CONFIG_BYTES_MAX, Config};
 use crate::feed::{Change, Feed, Source};
 use crate::first_verdict::FirstVerdict;
 use crate::guard::Found;
-use crate::host::{self, Counter, Proxy};
+use crate::host::{self, Counter, Proxy, Tally};
 use crate::http::Http;
 use crate::lease::Lending;
-use crate::policy::{Judgement, Policy, Verdict};
+use crate::policy::{Judgement, PASSED, Policy, Verdict};
 use crate::seed;
 use glacis_limits::network_list::NetworkList;
 use proxy_wasm::traits::{Context, HttpContext, RootContext};
@@ -38,13 +38,15 @@ pub(crate) struct Plugin {
 /// How many requests got which verdict.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    /// One for each verdict in words, of which a configuration has so many and no more.
+    /// One for each verdict in words: no request makes one up, they come from the configuration and fetched patches.
     verdicts: RefCell<BTreeMap<String, Counter>>,
     denied: Counter,
     shadow_denied: Counter,
     limited: Counter,
     shadow_limited: Counter,
-    passed: Counter,
+    passed: Tally,
+    /// Of the verdicts in words, the one that most requests get.
+    passed_in_words: Tally,
     errors: Counter,
     crowded: Counter,
     list_changes: Counter,
@@ -53,12 +55,12 @@ pub(crate) struct Counters {
     lease_calls: Counter,
     lease_failures: Counter,
     lease_away: Counter,
-    first_verdicts: [(&'static str, Counter); 3],
+    first_verdicts: [(&'static str, Tally); 3],
     guard: [(Found, Counter); 4],
 }
 
 /// A quarter of the shortest refresh, which is what a list can be late by: with ticks as far apart as refreshes,
-/// an answer that takes a moment would make the list miss every second tick.
+/// an answer that takes a moment would make the list miss every second tick. Statistics are late by as much.
 const TICK: Duration = Duration::from_millis(250);
 /// Often enough for the shortest leases, which live 100 ms: lenders are asked at a tick.
 const LEASE_TICK: Duration = Duration::from_millis(20);
@@ -83,10 +85,11 @@ impl RootContext for Root {
     fn on_configure(&mut self, _plugin_configuration_size: usize) -> bool {
         match configured() {
             Ok(plugin) => {
-                if !plugin.policy.sources().is_empty() || plugin.leases() {
-                    host::tick_every(FIRST_TICK);
+                host::tick_every(FIRST_TICK);
+                // Requests may keep the one before for long, and no tick comes to it any more.
+                if let Some(before) = self.plugin.replace(Rc::new(plugin)) {
+                    before.counters.tell();
                 }
-                self.plugin = Some(Rc::new(plugin));
                 true
             }
             Err(message) => {
@@ -100,6 +103,7 @@ impl RootContext for Root {
         let leases = self.plugin.as_ref().is_some_and(|plugin| plugin.leases());
         host::tick_every(if leases { LEASE_TICK } else { TICK });
         if let Some(plugin) = &self.plugin {
+            plugin.counters.tell();
             plugin.ask_for_lists();
             plugin.ask_lenders();
         }
@@ -216,7 +220,8 @@ impl Counters {
             shadow_denied: Counter::new("glacis_wasm_shadow_denied_total"),
             limited: Counter::new("glacis_wasm_limited_total"),
             shadow_limited: Counter::new("glacis_wasm_shadow_limited_total"),
-            passed: Counter::new("glacis_wasm_passed_total"),
+            passed: Tally::new("glacis_wasm_passed_total"),
+            passed_in_words: Tally::new(&verdict_counter(PASSED)),
             errors: Counter::new("glacis_wasm_errors_total"),
             crowded: Counter::new("glacis_wasm_table_crowded_total"),
             list_changes: Counter::new("glacis_wasm_list_changes_total"),
@@ -225,9 +230,8 @@ impl Counters {
             lease_calls: Counter::new("glacis_wasm_lease_calls_total"),
             lease_failures: Counter::new("glacis_wasm_lease_failures_total"),
             lease_away: Counter::new("glacis_wasm_lease_away_total"),
-            first_verdicts: ["clean", "body", "suspect"].map(|name| {
-                (name, Counter::new(&format!("glacis_wasm_first_verdict_total.{name}")))
-            }),
+            first_verdicts: ["clean", "body", "suspect"]
+                .map(|name| (name, Tally::new(&format!("glacis_wasm_first_verdict_total.{name}")))),
             guard: [Found::Receipt, Found::Clean, Found::MissingAllowed, Found::MissingDenied].map(
                 |found| {
                     let name = found.name().replace(':', "_");
@@ -239,6 +243,9 @@ impl Counters {
 
     /// Counts a request by its verdict in words, as filter state has it.
     pub(crate) fn count_verdict(&self, property: &str) {
+        if property == PASSED {
+            return self.passed_in_words.increment();
+        }
         let Ok(mut verdicts) = self.verdicts.try_borrow_mut() else { return };
         if let Some(counter) = verdicts.get(property) {
             return counter.increment();
@@ -246,6 +253,13 @@ impl Counters {
         let counter = Counter::new(&verdict_counter(property));
         counter.increment();
         verdicts.insert(property.to_owned(), counter);
+    }
+
+    /// Tells Envoy what was counted since the last tick.
+    fn tell(&self) {
+        self.passed.tell();
+        self.passed_in_words.tell();
+        self.first_verdicts.iter().for_each(|(_, tally)| tally.tell());
     }
 
     /// Counts a first verdict.

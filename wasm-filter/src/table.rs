@@ -31,7 +31,7 @@ pub(crate) const WAYS: usize = 8;
 ///
 /// A worker loses only against one that has won, so with `n` workers on one set a request waits
 /// for at most that many others.
-const ATTEMPTS_MAX: u32 = 8;
+pub(crate) const ATTEMPTS_MAX: u32 = 8;
 
 /// Units of a token of the meter that wrote the set: eight bytes, little-endian.
 const HEADER_BYTES: usize = 8;
@@ -92,19 +92,6 @@ impl Table {
         }
     }
 
-    /// The key of a set: its number in hexadecimal. Without the machinery of formatting, which takes as long as
-    /// the rest of a check.
-    fn key(&self, set: u64) -> String {
-        const DIGITS: u32 = u64::BITS / 4;
-        let mut key = String::with_capacity(self.key_prefix.len() + DIGITS as usize);
-        key.push_str(&self.key_prefix);
-        let zeroes = (set | 1).leading_zeros() / 4;
-        for digit in (0..DIGITS - zeroes).rev() {
-            key.extend(char::from_digit((set >> (4 * digit)) as u32 & 0xF, 16));
-        }
-        key
-    }
-
     fn take_by<M: Meter>(
         &self,
         meter: &M,
@@ -113,7 +100,7 @@ impl Table {
         now_ns: u64,
         cost: u32,
     ) -> Result<Taken, HostError> {
-        let key = self.key(fingerprint % self.sets);
+        let key = key_of_set(&self.key_prefix, fingerprint % self.sets);
         let mut attempts_left = ATTEMPTS_MAX;
         loop {
             let stored = shared.read(&key)?;
@@ -127,6 +114,19 @@ impl Table {
             }
         }
     }
+}
+
+/// The key of a set: its number in hexadecimal. Without the machinery of formatting, which takes as long as
+/// the rest of a check.
+pub(crate) fn key_of_set(prefix: &str, set: u64) -> String {
+    const DIGITS: u32 = u64::BITS / 4;
+    let mut key = String::with_capacity(prefix.len() + DIGITS as usize);
+    key.push_str(prefix);
+    let zeroes = (set | 1).leading_zeros() / 4;
+    for digit in (0..DIGITS - zeroes).rev() {
+        key.extend(char::from_digit((set >> (4 * digit)) as u32 & 0xF, 16));
+    }
+    key
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn keys_of_sets() {
         for set in [0, 1, 9, 15, 16, 0x1F0, 0xABC_DEF0, u64::MAX] {
-            assert_eq!(table(8, 1).key(set), format!("glacis.wasm/2/b/t/{set:x}"));
+            assert_eq!(key_of_set("glacis.wasm/2/b/t/", set), format!("glacis.wasm/2/b/t/{set:x}"));
         }
     }
 

@@ -1,6 +1,7 @@
-//! `cargo xtask bench engine`: what a request costs, beside the peers, with its answer checked.
+//! `cargo xtask bench …`: what things cost. Here is `bench engine`, what a request costs beside the peers, with its answer
+//! checked; each of the others has a module.
 //!
-//! `bench/README.md` says how to use it, `bench/METHODOLOGY.md` what is measured and how.
+//! `bench/README.md` says how to use them, `bench/METHODOLOGY.md` what `bench engine` measures and how.
 
 mod authz;
 mod callgrind;

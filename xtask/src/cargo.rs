@@ -74,6 +74,26 @@ fn shown(command: &Command) -> String {
         .join(" ")
 }
 
+/// The triple that is built for where none is named.
+pub(crate) fn host() -> Outcome<String> {
+    let told = output(Command::new("rustc").arg("-vV"))?;
+    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(ToOwned::to_owned).ok_or_else(|| Failure::new("rustc does not say its host"))
+}
+
+/// Has a build write nothing of where it was made into what it makes: panics name files of sources.
+pub(crate) fn map_paths(command: &mut Command, root: &Path) {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
+    let maps = |option: &str| {
+        let known = [(Some(root), "/glacis"), (home.as_deref(), "/cargo")];
+        let known = known.into_iter().filter_map(|(path, name)| Some((path?, name)));
+        known.map(|(path, name)| format!("{option}={}={name}", path.display())).collect::<Vec<_>>()
+    };
+    command.env("CARGO_ENCODED_RUSTFLAGS", maps("--remap-path-prefix").join("\u{1f}"));
+    command.env("CFLAGS", maps("-ffile-prefix-map").join(" "));
+}
+
 /// What `cargo build` has made.
 #[derive(Debug, Default)]
 pub(crate) struct Artifacts {
@@ -86,6 +106,11 @@ pub(crate) struct Artifacts {
 /// Runs `cargo build` with `arguments` and returns where the results are, as cargo tells it: that
 /// is right with any `CARGO_TARGET_DIR`, profile or target.
 pub(crate) fn build(arguments: &[&str]) -> Outcome<Artifacts> {
+    build_as(arguments, |_| {})
+}
+
+/// The same, with a folder and variables that the caller sets.
+pub(crate) fn build_as(arguments: &[&str], set: impl FnOnce(&mut Command)) -> Outcome<Artifacts> {
     let mut command = cargo(["build", "--message-format=json-render-diagnostics"]);
     command.args(arguments).stderr(Stdio::inherit()).stdout(Stdio::piped());
     if arguments.contains(&"--release") {
@@ -93,6 +118,7 @@ pub(crate) fn build(arguments: &[&str]) -> Outcome<Artifacts> {
         // must not depend on how the caller likes to build.
         command.env("CARGO_INCREMENTAL", "0");
     }
+    set(&mut command);
     let child = command.spawn().map_err(|error| cannot_start(&command, &error))?;
     let output = child.wait_with_output().map_err(|error| cannot_start(&command, &error))?;
     if !output.status.success() {

@@ -66,6 +66,17 @@ pub(crate) fn check(write: bool) -> Outcome<Option<String>> {
     )))
 }
 
+/// Whether Helm takes an archive for a chart that can be rendered; returns what was left out, if Helm is not there.
+pub(crate) fn is_a_package(archive: &Path) -> Outcome<Option<String>> {
+    let programs = match fetch::helm::ensure()? {
+        Ok(programs) => programs,
+        Err(why) => return Ok(Some(format!("SKIPPED: the chart's package was not tried ({why})"))),
+    };
+    let mut helm = Command::new(programs.join("helm"));
+    output(helm.args(["template", "glacis", "--namespace", "glacis"]).arg(archive))?;
+    Ok(None)
+}
+
 fn alerts(promtool: &Path) -> Outcome<()> {
     let chart = cargo::root().join(CHART);
     for entry in fs::read_dir(chart.join("alerts")).map_err(failure::io("list", &chart))? {

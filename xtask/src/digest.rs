@@ -28,6 +28,16 @@ pub(crate) fn of_file(path: &Path) -> Outcome<String> {
     }
 }
 
+/// Compares a file with its pin.
+pub(crate) fn verify(file: &Path, pinned: &str) -> Outcome<()> {
+    let actual = of_file(file)?;
+    if actual == pinned {
+        return Ok(());
+    }
+    let name = file.file_name().unwrap_or_default().display();
+    Err(Failure::new(format!("{name}: sha256 is {actual}, pinned is {pinned}")))
+}
+
 fn hexadecimal(hasher: Sha256) -> String {
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -9,8 +9,10 @@
 mod crs;
 pub(crate) mod debian;
 mod envoy;
+pub(crate) mod go;
 pub(crate) mod helm;
 mod prerequisite;
+pub(crate) mod python;
 pub(crate) mod redis;
 pub(crate) mod valkey;
 

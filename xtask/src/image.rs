@@ -1,15 +1,13 @@
-//! `cargo xtask image` and `cargo xtask sbom`: what is in the images of the services, without a daemon.
+//! `cargo xtask image`: what is in the images of the services, without a daemon.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::{Value, json};
-
-use crate::cargo::{self, Artifacts, cargo, output};
+use crate::cargo::{self, Artifacts, output};
 use crate::failure::{self, Failure, Outcome};
 use crate::fetch::{self, Fetched};
+use crate::linked::{self, Linked, Product};
 use crate::suite;
 
 /// Bytes that the files of ext-proc's image may have, CRS and the module left out.
@@ -53,7 +51,7 @@ pub(crate) fn check(fetched: &Fetched, wasm: &Path, built: &Artifacts) -> Outcom
 /// left out.
 fn make(
     root: &Path,
-    service: &str,
+    service: &'static str,
     fetched: &Fetched,
     module: Option<&Path>,
     built: &Artifacts,
@@ -61,8 +59,15 @@ fn make(
     let program = built.binaries.get(service);
     let program = program.ok_or_else(|| Failure::new(format!("no {service} was built")))?;
     let bytes = lay_out(root, program, &fetched.crs, module)?;
+    let service_alone = Linked::into(Product::Program(service))?;
     let sbom = root.join("usr/share/glacis/sbom.cdx.json");
-    fs::write(&sbom, bill(service)?).map_err(failure::io("write", &sbom))?;
+    fs::write(&sbom, service_alone.bill()).map_err(failure::io("write", &sbom))?;
+    let mut all = vec![service_alone];
+    if module.is_some() {
+        all.push(Linked::into(Product::Filter)?);
+    }
+    let notices = root.join("usr/share/licenses/glacis/THIRD-PARTY.txt");
+    fs::write(&notices, linked::notices(&all)?).map_err(failure::io("write", &notices))?;
     try_out(root, service)?;
     Ok(bytes)
 }
@@ -178,87 +183,5 @@ impl Buildah {
             self.told(&["run", "--isolation", "chroot", container, "--", &program, "--version"]);
         self.told(&["rm", container])?;
         told
-    }
-}
-
-/// `cargo xtask sbom PACKAGE`.
-pub(crate) fn sbom(arguments: &[String]) -> Outcome<()> {
-    let [package] = arguments else {
-        return Err(Failure::usage("sbom needs one package: cargo xtask sbom glacis-ext-proc"));
-    };
-    print!("{}", bill(package)?);
-    Ok(())
-}
-
-/// What is linked into a package, as a bill of materials in CycloneDX's JSON.
-fn bill(package: &str) -> Outcome<String> {
-    let tree = [
-        "tree",
-        "--locked",
-        "--edges",
-        "normal",
-        "--prefix",
-        "none",
-        "--format",
-        "{p}\t{l}",
-        "--package",
-        package,
-    ];
-    let told = output(&mut cargo(tree))?;
-    let components: Vec<Value> = components(&told)
-        .into_iter()
-        .map(|((name, version), licence)| {
-            let purl = format!("pkg:cargo/{name}@{version}");
-            let mut component = json!({"type": "library", "name": name, "version": version, "purl": purl, "bom-ref": purl});
-            if !licence.is_empty() {
-                component["licenses"] = json!([{"expression": licence}]);
-            }
-            component
-        })
-        .collect();
-    let bill = json!({
-        "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
-        "metadata": {"component": {"type": "application", "name": package}},
-        "components": components,
-    });
-    Ok(format!("{bill:#}\n"))
-}
-
-/// Name and version with the licence, of lines such as `ring v0.17.14<TAB>Apache-2.0 AND ISC`.
-fn components(told: &str) -> BTreeMap<(String, String), String> {
-    let mut components = BTreeMap::new();
-    for line in told.lines() {
-        let Some((package, licence)) = line.split_once('\t') else { continue };
-        let mut words = package.split_whitespace();
-        if let (Some(name), Some(version)) = (words.next(), words.next()) {
-            let version = version.trim_start_matches('v').to_owned();
-            let licence = licence.trim_end_matches(" (*)").replace('/', " OR ");
-            components.insert((name.to_owned(), version), licence);
-        }
-    }
-    components
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_the_tree_is_a_component() {
-        let told = "glacis-ext-proc v0.1.0 (/src/ext-proc)\tApache-2.0\nring v0.17.14\tApache-2.0 AND ISC\n\
-                    ring v0.17.14\tApache-2.0 AND ISC (*)\na v1.0.0\tMIT/Apache-2.0\nnothing\n";
-        let components = components(told);
-        let told: Vec<_> = components
-            .iter()
-            .map(|((name, _), licence)| (name.as_str(), licence.as_str()))
-            .collect();
-        assert_eq!(
-            told,
-            [
-                ("a", "MIT OR Apache-2.0"),
-                ("glacis-ext-proc", "Apache-2.0"),
-                ("ring", "Apache-2.0 AND ISC")
-            ]
-        );
     }
 }

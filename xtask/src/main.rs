@@ -19,8 +19,11 @@ mod fetch;
 mod ftw;
 mod fuzz;
 mod image;
+mod linked;
 mod mesh;
 mod pins;
+mod release;
+mod slowest;
 mod steps;
 mod suite;
 mod tidy;
@@ -84,8 +87,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "tidy",
-        options: "[--write]",
-        about: "house rules no other tool checks; --write shortens the long-functions list",
+        options: "[--stats | --write]",
+        about: "house rules no other tool checks; --write shortens the long-functions list, --stats tells numbers",
         run: tidy::command,
     },
     Command {
@@ -110,7 +113,19 @@ const COMMANDS: &[Command] = &[
         name: "sbom",
         options: "PACKAGE",
         about: "what is linked into a package, as a CycloneDX bill of materials",
-        run: image::sbom,
+        run: linked::sbom,
+    },
+    Command {
+        name: "slowest",
+        options: "",
+        about: "the twenty tests that take longest",
+        run: slowest::command,
+    },
+    Command {
+        name: "release",
+        options: "[--draft] [--twice]",
+        about: "what a version is published as, with digests; --twice: again elsewhere, and compared",
+        run: release::command,
     },
     Command {
         name: "ftw",
@@ -120,7 +135,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        options: "engine|authz|components|counts|decisions|filter|load|hostile|micro|operators|barbacana|crowdsec|proxies|curves | -- FILE",
+        options: "engine|authz|components|counts|decisions|filter|load|hostile|micro|operators|barbacana|crowdsec|proxies|curves|profiles|sizing | -- FILE",
         about: "what requests and loading cost, beside the peers or what is on file (bench/README.md)",
         run: bench::command,
     },

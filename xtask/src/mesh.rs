@@ -8,8 +8,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
-
 use crate::cargo::{self, Artifacts, output};
 use crate::failure::{self, Failure, Outcome};
 use crate::{digest, fetch, suite};
@@ -150,15 +148,7 @@ fn pin(module: &Path) -> Outcome<String> {
 fn crds() -> Outcome<String> {
     let mut arguments = Vec::new();
     for (module, folder, start) in CRDS {
-        let mut go = Command::new("go");
-        go.args(["mod", "download", "-json", module]).current_dir(fetch::path());
-        go.env("GOFLAGS", "-mod=mod").env("GOWORK", "off");
-        let told = output(&mut go)?;
-        let told: Value = serde_json::from_str(&told)
-            .map_err(|error| Failure::new(format!("go's answer is not JSON: {error}")))?;
-        let place =
-            told["Dir"].as_str().ok_or_else(|| Failure::new(format!("go has no {module}")))?;
-        let place = Path::new(place).join(folder);
+        let place = fetch::go::module(module, &fetch::path())?.join(folder);
         for entry in fs::read_dir(&place).map_err(failure::io("list", &place))? {
             let path = entry.map_err(failure::io("list", &place))?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -12,6 +12,7 @@ use crate::failure::{self, Failure, Outcome};
 use crate::fetch::{self, Fetched};
 use crate::image;
 use crate::pins::WASM_TARGET;
+use crate::release;
 use crate::steps::Steps;
 use crate::tidy;
 use crate::wasm;
@@ -28,16 +29,29 @@ const ENGINE_MODULE_BYTES_MAX: u64 = 4 << 20;
 
 /// Builds the filter, and the one with the engine beside it; returns the path of the former.
 pub(crate) fn build_wasm() -> Outcome<PathBuf> {
-    // Both have one name while they are built, so this one is copied away first.
-    let engine = build_module(&["--features", "engine"], ENGINE_MODULE_BYTES_MAX)?;
-    let copy = engine.with_file_name("glacis_wasm_filter_engine.wasm");
-    fs::copy(&engine, &copy).map_err(failure::io("write", &copy))?;
-    build_module(&[], MODULE_BYTES_MAX)
+    build_wasm_as(|_| {})
 }
 
-fn build_module(features: &[&str], bytes_max: u64) -> Outcome<PathBuf> {
+/// The same, with a folder and variables that the caller sets.
+pub(crate) fn build_wasm_as(set: impl Fn(&mut Command)) -> Outcome<PathBuf> {
+    // Both have one name while they are built, so this one is copied away first.
+    let engine = build_module(&["--features", "engine"], ENGINE_MODULE_BYTES_MAX, &set)?;
+    let copy = engine.with_file_name("glacis_wasm_filter_engine.wasm");
+    fs::copy(&engine, &copy).map_err(failure::io("write", &copy))?;
+    build_module(&[], MODULE_BYTES_MAX, &set)
+}
+
+fn build_module(
+    features: &[&str],
+    bytes_max: u64,
+    set: impl FnOnce(&mut Command),
+) -> Outcome<PathBuf> {
     let arguments = ["-p", "glacis-wasm-filter", "--profile", "wasm", "--target", WASM_TARGET];
-    let artifacts = cargo::build(&[&arguments[..], features].concat())?;
+    // Whoever builds the module gets the same one, which is known by its digest.
+    let artifacts = cargo::build_as(&[&arguments[..], features].concat(), |command| {
+        cargo::map_paths(command, &cargo::root());
+        set(command);
+    })?;
     let Some(path) = artifacts.wasm.last() else {
         return Err(Failure::new("glacis-wasm-filter was built, but made no .wasm file"));
     };
@@ -110,6 +124,8 @@ fn test_steps(steps: &mut Steps) -> Outcome<()> {
     let build = || cargo::build(&["--workspace", "--bins", "--tests"]);
     let artifacts = steps.run("build", build)?;
     let remark = steps.run("image", || image::check(&fetched, &wasm, &artifacts))?;
+    steps.remark(remark);
+    let remark = steps.run("release", || release::check(&wasm, &artifacts))?;
     steps.remark(remark);
     steps.run("test", || {
         let wasm = wasm.clone();

@@ -3,9 +3,12 @@
 //! Each check returns findings with file and line, and all of them are told at once. The same
 //! checks run as a test of this crate, so `cargo test` alone cannot miss them.
 
+mod decided;
 mod dependencies;
 mod functions;
+mod product;
 mod source;
+mod stats;
 mod text;
 mod tree;
 
@@ -35,15 +38,27 @@ impl fmt::Display for Finding {
     }
 }
 
-/// `cargo xtask tidy [--write]`.
+/// `cargo xtask tidy [--stats | --write]`.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
-    let (flags, _) = crate::flags(arguments, &["--write"])?;
+    let (flags, _) = crate::flags(arguments, &["--stats", "--write"])?;
     let tree = Tree::of_repository(&cargo::root())?;
-    if flags.contains(&"--write") {
-        functions::write(&tree)?;
-        return command(&[]);
+    match flags.as_slice() {
+        [] => judge(&tree),
+        ["--stats"] => {
+            print!("{}", stats::table(&tree, &dependencies::of_workspace()?));
+            Ok(())
+        }
+        ["--write"] => {
+            functions::write(&tree)?;
+            // The list is a part of the tree, which is read anew.
+            command(&[])
+        }
+        _ => Err(Failure::usage("tidy takes one of --stats and --write")),
     }
-    let findings = findings(&tree)?;
+}
+
+fn judge(tree: &Tree) -> Outcome<()> {
+    let findings = findings(tree)?;
     if findings.is_empty() {
         println!("{} files are tidy", tree.files.len());
         return Ok(());
@@ -53,7 +68,9 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
 }
 
 fn findings(tree: &Tree) -> Outcome<Vec<Finding>> {
-    let mut findings = dependencies::check()?;
+    let members = dependencies::of_workspace()?;
+    let mut findings = dependencies::check(&members)?;
+    findings.extend(decided::check(tree, &members));
     findings.extend(text::check(tree));
     findings.extend(source::check(tree));
     findings.extend(functions::check(tree));

@@ -130,6 +130,11 @@ const SHELL: &[&str] = &[
     "ls", "id", "cat", "sh", "nc", "ps", "cp", "\\", "\"", "'", "$", "@", ";", "|", "&", " ", "^",
 ];
 
+/// Attributes that begin as those of events do, and are none. The quotes before them end the values in which
+/// some readings of HTML begin.
+const LONG_EVENT: &str = "'\"` onaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa=1 ";
+const SHORT_EVENT: &str = "'\"` onw=1 ";
+
 /// Families of requests.
 const FAMILIES: &[(&str, Carrier, Content)] = &[
     ("prose", Form, Text(PROSE)),
@@ -164,8 +169,12 @@ const FAMILIES: &[(&str, Carrier, Content)] = &[
     ("one-letter", Field, Text("a")),
     ("assignments", Field, Text("a=b;c=d&")),
     ("sql-words", Field, Words(SQL)),
+    ("sql-words-split", Field, Text("like.")),
+    ("sql-words-joined", Field, Text("not like ")),
     ("shell-words", Field, Words(SHELL)),
     ("on-words", Field, Text("on on= onx ono =o")),
+    ("on-words-long", Field, Text(LONG_EVENT)),
+    ("on-words-short", Field, Text(SHORT_EVENT)),
     ("colons", Field, Text("a:b://c.d:1@")),
     ("printable-form", Form, Random(PRINTABLE)),
     ("printable-json", Json, Random(PRINTABLE)),
@@ -277,10 +286,10 @@ fn fastest(request: impl Fn(u64) -> Request, transaction: &mut Transaction) -> D
 }
 
 /// `SplitMix64`, as the workload has it: the same requests each time.
-pub(crate) struct Chance(pub(crate) u64);
+struct Chance(u64);
 
 impl Chance {
-    pub(crate) fn below(&mut self, end: usize) -> usize {
+    fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

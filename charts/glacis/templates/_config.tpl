@@ -52,11 +52,14 @@
 {{ toYaml $config }}
 {{- end -}}
 
-{{/* Of this configuration, what is read at the start only: pods are exchanged when it changes. */}}
+{{/*
+Of this configuration, what is read at the start only: pods are exchanged when it changes. A test compares the keys,
+here and below, with `differs_beyond_reload` of the service.
+*/}}
 {{- define "glacis.extProcStart" -}}
 {{- $config := include "glacis.extProcConfig" . | fromYaml -}}
 {{- $start := dict -}}
-{{- range $key := list "listen" "admin" "metrics" "log_level" "recent" "audit" "otlp" "traces" "canary_seconds" "canary_envoy" "cost_sample" "collections_max" "collections" "max_streams" "max_message_bytes" "inline_body_bytes" "evaluation_threads" "evaluation_queue_max" "deadline_ms" "body_bytes_max" "out_of_band_threads" "out_of_band_queue_max" "out_of_band_bytes_max" "overload" "drain_notice_seconds" "drain_seconds" "wasm" -}}
+{{- range $key := list "listen" "admin" "metrics" "log_level" "reload_seconds" "recent" "limits" "audit" "otlp" "traces" "canary_seconds" "canary_envoy" "collections_max" "collections" "bans" "max_streams" "max_message_bytes" "inline_body_bytes" "evaluation_threads" "evaluation_queue_max" "deadline_ms" "body_bytes_max" "out_of_band_threads" "out_of_band_queue_max" "out_of_band_bytes_max" "overload" "drain_notice_seconds" "drain_seconds" "wasm" -}}
 {{- if hasKey $config $key -}}
 {{- $_ := set $start $key (get $config $key) -}}
 {{- end -}}
@@ -92,4 +95,19 @@
 {{- $_ := set $config "lists" $lists -}}
 {{- end -}}
 {{ toYaml $config }}
+{{- end -}}
+
+{{/* The same of ext-authz. Not among it is how many replicas there are: who scales does not want all pods anew. */}}
+{{- define "glacis.extAuthzStart" -}}
+{{- $config := include "glacis.extAuthzConfig" . | fromYaml -}}
+{{- $start := dict "store" (omit $config.store "replicas") -}}
+{{- range $key := list "listen" "admin" "log_level" "reload_seconds" "max_checks" "max_message_bytes" "overload" "rate_limit_service" "leases" "quota" "drain_notice_seconds" "drain_seconds" -}}
+{{- if hasKey $config $key -}}
+{{- $_ := set $start $key (get $config $key) -}}
+{{- end -}}
+{{- end -}}
+{{- with $config.lists -}}
+{{- $_ := set $start "lists" (pick . "listen") -}}
+{{- end -}}
+{{ toYaml $start }}
 {{- end -}}

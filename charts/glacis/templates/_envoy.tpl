@@ -157,8 +157,8 @@ outlier_detection:
   base_ejection_time: 10s
   max_ejection_percent: 100
   always_eject_one_host: true
-# Otherwise Envoy sends to sick hosts when all are sick.
-common_lb_config: {healthy_panic_threshold: {value: 0}}
+# Otherwise Envoy sends to sick hosts when all are sick, and its workers learn of health up to 1 s late.
+common_lb_config: {healthy_panic_threshold: {value: 0}, update_merge_window: 0s}
 # The bulkhead: more requests than this at once are decided by the failure mode at once.
 circuit_breakers:
   thresholds: [{max_requests: {{ .requests }}, max_pending_requests: {{ .requests }}, track_remaining: true}]

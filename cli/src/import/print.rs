@@ -37,7 +37,8 @@ pub(super) fn configuration(form: ImportForm, profiles: &[Profile]) -> String {
 fn body(profile: &Profile, indent: &str, is_top: bool, text: &mut String) {
     let mut line = |content: &str| {
         text.push_str(indent);
-        text.push_str(content);
+        // Whoever owns an Ingress writes its hosts and paths: what ends a line there must not begin a key of ours.
+        text.extend(content.chars().map(|char| if is_control(char) { '\u{fffd}' } else { char }));
         text.push('\n');
     };
     for place in &profile.used_by {
@@ -75,7 +76,29 @@ fn has_rules(profile: &Profile) -> bool {
     !(profile.rules.is_empty() && profile.setup.is_empty() && profile.directives.is_empty())
 }
 
+/// Whether a character cannot stand in a line of YAML as it is.
+pub(super) fn is_control(char: char) -> bool {
+    char.is_control() && char != '\t'
+}
+
 /// A text in quotes that mean the same in YAML and in JSON.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_write_stays_in_its_comment() {
+        for end in ["\n", "\r", "\r\n", "\u{85}"] {
+            let told = format!("example.com/a{end}mode: off");
+            let profile =
+                Profile { used_by: vec![told.clone()], lost: vec![told], ..Profile::default() };
+            let text = configuration(ImportForm::IngressNginx, &[profile]);
+            let mut lines = text.split(['\n', '\r', '\u{85}']).filter(|line| !line.is_empty());
+            assert!(lines.all(|line| line.starts_with('#')), "{text}");
+        }
+    }
 }

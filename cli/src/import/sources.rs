@@ -14,7 +14,7 @@ const INGRESS: &str = "nginx.ingress.kubernetes.io/";
 pub(super) fn read(form: ImportForm, text: &str) -> Result<Vec<Given>, String> {
     match form {
         ImportForm::ModSecurity => Ok(vec![Given { text: text.to_owned(), ..Given::default() }]),
-        ImportForm::CorazaCaddy => caddy(text),
+        ImportForm::CorazaCaddy => Ok(caddy(text)),
         ImportForm::CorazaProxyWasm => {
             let mut given = Vec::new();
             documents(text)?.iter().for_each(|document| proxy_wasm(document, 0, &mut given));
@@ -147,10 +147,9 @@ fn maps(config: &Value, given: &mut Vec<Given>) {
 }
 
 /// Blocks `coraza_waf` of a Caddyfile, or handlers `waf` of Caddy's JSON.
-fn caddy(text: &str) -> Result<Vec<Given>, String> {
+fn caddy(text: &str) -> Vec<Given> {
     let mut given = Vec::new();
-    if text.trim_start().starts_with('{') && serde_json::from_str::<Value>(text).is_ok() {
-        let value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if let Ok(value) = serde_json::from_str::<Value>(text) {
         handlers(&value, 0, &mut given);
     } else {
         let mut rest = text;
@@ -170,7 +169,7 @@ fn caddy(text: &str) -> Result<Vec<Given>, String> {
     for (index, given) in given.iter_mut().enumerate().filter(|(index, _)| many && *index > 0) {
         given.name = Some(format!("site-{}", index + 1));
     }
-    Ok(given)
+    given
 }
 
 /// Where a block ends, texts between backticks left aside.
@@ -191,7 +190,7 @@ fn end_of_block(inside: &str) -> usize {
 }
 
 fn caddyfile(block: &str) -> Given {
-    let mut given = Given { text: String::new(), ..Given::default() };
+    let mut given = Given::default();
     let mut pieces = block.split('`');
     while let Some(outside) = pieces.next() {
         for line in outside.lines().map(str::trim).filter(|line| !line.is_empty()) {

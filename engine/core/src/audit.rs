@@ -4,6 +4,37 @@
 //! record for each is the host's affair.
 
 /// Which parts an audit record has.
+///
+/// The engine says whether a record is due, of which parts, and what must not be seen in it; the
+/// writing is the host's.
+///
+/// ```
+/// # use glacis_engine::{AuditEngine, AuditPart, Endpoint, Input, Limits, NoFiles, Program};
+/// # use glacis_engine::{RuleId, Start, Transaction};
+/// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+/// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+/// # let time = Duration::from_secs(1_700_000_000);
+/// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+/// let text = r#"SecRuleEngine On
+///     SecAuditEngine RelevantOnly
+///     SecAuditLogParts ABZ
+///     SecRule ARGS:password "@rx ." \
+///         "id:1,phase:1,pass,sanitiseArg:password,ctl:auditLogParts=+K""#;
+/// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+/// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+/// # let mut transaction = Transaction::new(Arc::new(program));
+/// transaction.start(&start);
+/// transaction.request_line(b"GET", b"/?password=secret", b"HTTP/1.1");
+/// transaction.evaluate_request_headers();
+/// assert_eq!(transaction.audit_engine(), Some(AuditEngine::RelevantOnly));
+/// assert!(transaction.audit_due(200));
+/// let parts = transaction.audit_parts();
+/// assert!(parts.has(AuditPart::RequestHeaders) && !parts.has(AuditPart::RequestBody));
+/// // Part K names every rule that matched.
+/// assert!(parts.has(AuditPart::Rules));
+/// assert_eq!(transaction.matched_ids().collect::<Vec<_>>(), [RuleId(1)]);
+/// assert_eq!(transaction.hidden().variables, [b"ARGS:password".to_vec()]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuditParts(u16);
 

@@ -32,13 +32,47 @@ pub use multipart::{MultipartFlags, UnmatchedBoundary};
 ///
 /// The slices live as long as the call. Each method says whether there is room for more;
 /// [`Room::Full`] means that *this* one was not kept.
+///
+/// ```
+/// use glacis_engine::Limits;
+/// use glacis_engine::body::{
+///     BodyError, BodyErrorKind, BodyScratch, BodySink, Processor, Room, process, urlencoded,
+/// };
+///
+/// /// Keeps the names of arguments.
+/// #[derive(Default)]
+/// struct Names(Vec<String>);
+///
+/// impl BodySink for Names {
+///     fn argument(&mut self, name: &[u8], _value: &[u8]) -> Room {
+///         self.0.push(String::from_utf8_lossy(name).into_owned());
+///         Room::Left
+///     }
+///     // The others keep nothing.
+/// #     fn file(&mut self, _: &[u8], _: &[u8], _: &[u8]) -> Room { Room::Left }
+/// #     fn file_name(&mut self, _: &[u8], _: &[u8]) -> Room { Room::Left }
+/// #     fn part_header(&mut self, _: &[u8], _: &[u8]) -> Room { Room::Left }
+/// #     fn xml_text(&mut self, _: &[u8]) -> Room { Room::Left }
+/// #     fn xml_attribute(&mut self, _: &[u8], _: &[u8]) -> Room { Room::Left }
+/// }
+///
+/// let (mut names, mut scratch) = (Names::default(), BodyScratch::default());
+/// urlencoded::parse(b"id=1&id=2", b'&', &mut scratch, &mut names);
+/// // This body is cut off. That is an error, and what there is of it is reported none the less.
+/// let (body, limits) = (br#"{"user":"x","role":"#, Limits::default());
+/// let outcome =
+///     process(Processor::Json, b"text/json", body, &limits, b'&', &mut scratch, &mut names);
+/// let BodyError { kind, offset } = outcome.error.expect("it is cut off");
+/// assert_eq!((kind, offset), (BodyErrorKind::JsonTruncated, body.len()));
+/// assert_eq!(names.0, ["id", "id", "json.user", "json.role"]);
+/// ```
 pub trait BodySink {
-    /// One argument (`ARGS_POST`, `ARGS_POST_NAMES`, `MULTIPART_NAME`).
+    /// One argument (`ARGS_POST`, `ARGS_POST_NAMES`, and `MULTIPART_NAME` for multipart bodies).
     fn argument(&mut self, name: &[u8], value: &[u8]) -> Room;
 
     /// One uploaded file: the form's field (`FILES_NAMES`), the client's name for the file (`FILES`,
     /// `MULTIPART_FILENAME`), and its content (`FILES_SIZES`, `FILES_COMBINED_SIZE`,
-    /// `FILES_TMP_CONTENT`, `@inspectFile`).
+    /// `FILES_TMP_CONTENT`).
     fn file(&mut self, field: &[u8], file_name: &[u8], content: &[u8]) -> Room;
 
     /// A further name (`FILES`) of a file that is, or is about to be, reported with another one: servers
@@ -115,6 +149,15 @@ impl Processor {
 ///
 /// `value` is a `Content-Type` header; only its beginning counts, so a malformed parameter cannot keep
 /// a form from being read.
+///
+/// ```
+/// use glacis_engine::body::{Processor, from_content_type};
+///
+/// assert_eq!(from_content_type(b"multipart/form-data; boundary"), Some(Processor::Multipart));
+/// // A rule has to choose this one: `ctl:requestBodyProcessor=JSON`.
+/// assert_eq!(from_content_type(b"application/json"), None);
+/// assert_eq!(Processor::from_name(b"json"), Some(Processor::Json));
+/// ```
 #[must_use]
 pub fn from_content_type(value: &[u8]) -> Option<Processor> {
     let value = value.trim_ascii_start();
@@ -400,6 +443,31 @@ impl FirstError {
 /// `content_type` is the value of the request's header, empty if there is none; only
 /// [`Processor::Multipart`] looks at it. `argument_separator` is `SecArgumentSeparator`'s, for
 /// [`Processor::UrlEncoded`]. An empty body is never an error, as in ModSecurity 3.
+///
+/// ```
+/// # use glacis_engine::{Limits, body::{BodyScratch, BodySink, MultipartFlags, Processor, Room}};
+/// # use glacis_engine::body::{UnmatchedBoundary, process};
+/// # struct Nowhere;
+/// # impl BodySink for Nowhere {
+/// #     fn argument(&mut self, _: &[u8], _: &[u8]) -> Room { Room::Left }
+/// #     fn file(&mut self, _: &[u8], _: &[u8], _: &[u8]) -> Room { Room::Left }
+/// #     fn file_name(&mut self, _: &[u8], _: &[u8]) -> Room { Room::Left }
+/// #     fn part_header(&mut self, _: &[u8], _: &[u8]) -> Room { Room::Left }
+/// #     fn xml_text(&mut self, _: &[u8]) -> Room { Room::Left }
+/// #     fn xml_attribute(&mut self, _: &[u8], _: &[u8]) -> Room { Room::Left }
+/// # }
+/// # let (limits, mut scratch, mut sink) = (Limits::default(), BodyScratch::default(), Nowhere);
+/// let content_type = b"multipart/form-data; boundary=\"XX\"";
+/// let body = b"--XX\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--XX--\r\n";
+/// # let (scratch, sink) = (&mut scratch, &mut sink);
+/// let outcome =
+///     process(Processor::Multipart, content_type, body, &limits, b'&', scratch, sink);
+/// // It can be read, and yet no browser writes it so: rules can tell by the flags.
+/// assert_eq!(outcome.error, None);
+/// assert!(outcome.multipart.strict_error());
+/// let MultipartFlags { boundary_quoted, unmatched_boundary, .. } = outcome.multipart;
+/// assert_eq!((boundary_quoted, unmatched_boundary), (true, UnmatchedBoundary::None));
+/// ```
 pub fn process(
     processor: Processor,
     content_type: &[u8],

@@ -67,6 +67,28 @@ pub struct Change {
 }
 
 /// The members of one collection under one key.
+///
+/// A store of one's own need not know what a [`Step`] means:
+///
+/// ```
+/// use std::time::Duration;
+/// use glacis_engine::{Change, Collection, CollectionLimits, Step};
+///
+/// let limits = CollectionLimits { members_max: 1, bytes_max: 64 };
+/// let change = |member: &str, step| Change { member: member.as_bytes().to_vec(), step };
+/// let at = Duration::from_secs;
+/// let mut session = Collection::default();
+/// session.apply(&change("score", Step::Add(5)), limits, at(100));
+/// session.apply(&change("score", Step::Add(5)), limits, at(110));
+/// assert_eq!(session.value(b"score"), Some(&b"10"[..]));
+/// // Three less for each minute: two whole ones have passed since it was made.
+/// let decay = Step::Decay { amount: 3, period: at(60) };
+/// session.apply(&change("score", decay), limits, at(230));
+/// assert_eq!(session.value(b"score"), Some(&b"4"[..]));
+/// // There is room for one member.
+/// assert!(!session.apply(&change("other", Step::Set(b"1".to_vec())), limits, at(230)));
+/// assert_eq!(session.members().len(), 1);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collection {
     members: Vec<Member>,
@@ -163,6 +185,26 @@ fn decay(member: &mut Member, amount: i64, period: Duration, now: Duration) {
 /// Where collections are kept between transactions: the host's.
 ///
 /// It is asked while rules run and must answer at once, from memory.
+///
+/// It is told what rules did, not what came of it: nothing is lost where two transactions count at
+/// the same time.
+///
+/// ```
+/// use std::time::Duration;
+/// use glacis_engine::{Change, CollectionLimits, CollectionStore, MemoryStore, Step, Variable};
+///
+/// let store = MemoryStore::new(1_000, CollectionLimits { members_max: 64, bytes_max: 4_096 });
+/// let (now, timeout) = (Duration::from_secs(100), Duration::from_secs(3_600));
+/// let seen = [Change { member: b"seen".to_vec(), step: Step::Add(1) }];
+/// for _transaction in 0..2 {
+///     store.apply(Variable::Ip, b"192.0.2.7", &seen, now, timeout);
+/// }
+/// let found = store.load(Variable::Ip, b"192.0.2.7", now);
+/// assert_eq!(found.value(b"seen"), Some(&b"2"[..]));
+/// // After the timeout nothing is left of it.
+/// let later = store.load(Variable::Ip, b"192.0.2.7", now + timeout);
+/// assert!(later.members().is_empty());
+/// ```
 pub trait CollectionStore: Debug + Send + Sync {
     /// What is kept in `collection` (`IP`, `SESSION`, …) under `key`, without what has expired at
     /// `now`; empty when nothing is.
@@ -185,6 +227,29 @@ pub trait CollectionStore: Debug + Send + Sync {
 /// It holds at most twice as many as it promises, each within its [`CollectionLimits`]. When more are
 /// made, those are forgotten that were not used for longest; a client that makes many can thus have
 /// others forgotten, which is the price of a bound.
+///
+/// ```
+/// # use glacis_engine::{Endpoint, Input, Limits, MemoryStore, NoFiles, Program, Start};
+/// # use glacis_engine::Transaction;
+/// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+/// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+/// # let time = Duration::from_secs(1_700_000_000);
+/// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+/// let text = r#"SecRuleEngine On
+///     SecAction "id:1,phase:1,pass,nolog,initcol:ip=%{REMOTE_ADDR},setvar:ip.seen=+1"
+///     SecRule IP:seen "@gt 2" "id:2,phase:1,deny,status:429""#;
+/// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+/// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+/// let store = Arc::new(MemoryStore::new(1_000, program.limits().collections()));
+/// let mut transaction = Transaction::new(Arc::new(program)).with_collections(store);
+/// for expected in ["allow", "allow", "deny"] {
+///     transaction.start(&start);
+///     transaction.request_line(b"GET", b"/", b"HTTP/1.1");
+///     assert_eq!(transaction.evaluate_request_headers().name(), expected);
+///     // Only now the store is told.
+///     transaction.finish(start.time);
+/// }
+/// ```
 #[derive(Debug)]
 pub struct MemoryStore {
     limits: CollectionLimits,

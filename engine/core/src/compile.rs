@@ -5,9 +5,9 @@
 //! 3. [`updates`]: `SecRuleRemove…` and `SecRuleUpdate…`, on the gathered rules.
 //! 4. [`lower`]: each rule to plain data; names become slots, lanes, sets; [`gates`] that can tell
 //!    cheaply that it cannot match.
-//! 5. [`Compiler::finish`]: order by phase, resolve markers, note what the program needs; [`fold`] what
-//!    does not depend on the request.
-//! 6. [`placebo`]: warn of what does nothing.
+//! 5. [`Compiler::finish`]: order by phase, resolve markers, note what the program needs; [`placebo`] warns
+//!    of what does nothing; [`fold`] and [`settle`] do beforehand what does not depend on the request, and
+//!    [`unseen`] finds the chains that leave nothing behind.
 //!
 //! No pass stops at its first error: all that is wrong is reported together.
 
@@ -47,11 +47,14 @@ use crate::{
     xpath::XPath,
 };
 
-/// Errors reported of one ruleset; more help nobody.
+/// Errors reported of one ruleset. The others are left out: more help nobody.
 const ERRORS_MAX: usize = 100;
 
-/// Members of `TX` that rules can name.
+/// Members of `TX` that rules can name. A ruleset that names more is refused.
 const TX_SLOTS_MAX: usize = 16_384;
+
+/// Chains of transformations, each counted once. A ruleset with more is refused.
+const LANES_MAX: usize = 4_096;
 
 impl Program {
     /// Compiles a ruleset.
@@ -60,6 +63,23 @@ impl Program {
     ///
     /// # Errors
     /// Everything that is malformed, unknown or not supported, each with file, line and excerpt.
+    ///
+    /// ```
+    /// use glacis_engine::{BuildErrors, Input, Limits, NoFiles, Program};
+    ///
+    /// let text = r#"SecRuleEngine On
+    /// SecRule ARGZ "@rx a" "id:1,phase:1,deny"
+    /// SecFoo On"#;
+    /// let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+    /// let refused: BuildErrors = Program::build(&rules, &NoFiles, Limits::default())
+    ///     .expect_err("there is no variable ARGZ, and no directive SecFoo");
+    /// // All that is wrong is told at once.
+    /// let lines: Vec<u32> = refused.errors().iter().map(|error| error.line()).collect();
+    /// assert_eq!(lines, [2, 3]);
+    /// assert_eq!(refused.errors()[0].message(), "ARGZ: there is no such variable");
+    /// // For people, with place, line and caret.
+    /// assert!(refused.to_string().starts_with("own.conf:2:9: ARGZ: there is no such variable"));
+    /// ```
     pub fn build(
         inputs: &[Input],
         source: &dyn Source,
@@ -161,14 +181,18 @@ impl<'s> Compiler<'s> {
     }
 
     fn error(&mut self, span: Span, message: &str) {
-        if self.errors.len() >= ERRORS_MAX {
-            return;
-        }
         let Some(file) = self.files.get(span.source.0 as usize) else { return };
         let rendered = Snippet::new(&file.name, &file.text, &file.lines, span, message).to_string();
         let (line, _) = file.lines.line_column(span.start);
         let order = (span.source.0 as usize, span.start);
-        self.errors.push(BuildError::new(order, rendered, &file.name, line, message));
+        let error = BuildError::new(order, rendered, &file.name, line, message);
+        self.keep_error(error);
+    }
+
+    fn keep_error(&mut self, error: BuildError) {
+        if self.errors.len() < ERRORS_MAX {
+            self.errors.push(error);
+        }
     }
 
     fn warn(&mut self, span: Span, message: &str) {
@@ -192,14 +216,18 @@ impl<'s> Compiler<'s> {
         Ok(slot)
     }
 
-    fn lane(&mut self, chain: &[Transformation], multi_match: bool) -> LaneId {
+    /// The lane of a chain of transformations.
+    fn lane(&mut self, chain: &[Transformation], multi_match: bool) -> Result<LaneId, String> {
         let each_stage = multi_match && !chain.is_empty();
         let known = self.lanes.iter().position(|lane| lane.is(chain, each_stage));
-        let index = known.unwrap_or_else(|| {
+        let index = known.unwrap_or(self.lanes.len());
+        if index >= LANES_MAX {
+            return Err(format!("the rules have more than {LANES_MAX} chains of transformations"));
+        }
+        if known.is_none() {
             self.lanes.push(Lane::new(chain, each_stage));
-            self.lanes.len() - 1
-        });
-        LaneId(u16::try_from(index).unwrap_or(u16::MAX))
+        }
+        Ok(LaneId(u16::try_from(index).unwrap_or(u16::MAX)))
     }
 
     /// Pass 2: directives in their order.
@@ -371,7 +399,7 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
-    /// Pass 4 and 5.
+    /// Passes 4 and 5.
     fn finish(mut self) -> Result<Program, BuildErrors> {
         let scores = self.score_slots();
         let captures =
@@ -401,6 +429,7 @@ impl<'s> Compiler<'s> {
         self.placebo(&rules, &phases, &markers);
         let sieves = self.build_sieves(&mut rules);
         let (folded, unseen) = self.fold(&rules, &phases, &markers, &captures);
+        let response_body_rules = self.looks_at_response_body(&rules);
         let recall = Recall::new(&rules, unseen);
         let mut tx_index: Vec<(Box<str>, TxSlot)> =
             self.tx_slots.into_iter().map(|(name, slot)| (name.into(), slot)).collect();
@@ -409,7 +438,7 @@ impl<'s> Compiler<'s> {
         Ok(Program {
             request_body_rules: !body.is_empty(),
             response_rules: !response_headers.is_empty() || !response_body.is_empty(),
-            response_body_rules: lower::looks_at_response_body(&rules),
+            response_body_rules,
             settings: self.settings,
             limits: self.limits,
             folded,

@@ -63,7 +63,6 @@ pub use lookup::{Geo, Lookup, NoLookup};
 pub use parts::Parts;
 pub use program::{AuditEngine, GateKind, GatedRule, Program, RuleEngine};
 pub use reference::reference;
-pub use settings::LimitAction;
 pub use source::{Input, NoFiles, Source, SourceError, SourceFile};
 pub use transaction::{
     BodyRoom, Endpoint, Excerpt, Flags, Hidden, LaneCost, Match, MatchedRule, PhaseCost, Profile,

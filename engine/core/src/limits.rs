@@ -7,12 +7,35 @@
 use crate::collection::CollectionLimits;
 
 /// The limits of one transaction. Sizes are bytes, the rest are counts.
+///
+/// Rules set some of them by directives, and have the last word.
+///
+/// ```
+/// # use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, Start, Transaction};
+/// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+/// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+/// # let time = Duration::from_secs(1_700_000_000);
+/// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+/// let text = "SecRuleEngine On\nSecRequestBodyLimit 1000";
+/// let limits = Limits { arguments_max: 2, request_body_bytes_max: 5, ..Limits::default() };
+/// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+/// let program = Program::build(&rules, &NoFiles, limits).expect("they compile");
+/// assert_eq!(program.limits().request_body_bytes_max, 1_000);
+/// // What is not kept is not inspected, and so it is refused.
+/// let mut transaction = Transaction::new(Arc::new(program));
+/// transaction.start(&start);
+/// transaction.request_line(b"GET", b"/?a=1&b=2&c=3", b"HTTP/1.1");
+/// let refusal = transaction.evaluate_request_headers().refusal().copied();
+/// assert_eq!(refusal.map(|refusal| refusal.status), Some(400));
+/// assert!(transaction.flags().arguments_dropped);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Request body bytes inspected. `SecRequestBodyLimit` sets it; `SecRequestBodyLimitAction` says
     /// whether a longer body is refused with 413 or inspected up to here.
     pub request_body_bytes_max: usize,
-    /// Request body bytes inspected, not counting files. `SecRequestBodyNoFilesLimit` sets it.
+    /// Request body bytes accepted, not counting files. `SecRequestBodyNoFilesLimit` sets it. A body with
+    /// more is inspected like any other, and sets `REQBODY_ERROR`.
     pub request_body_no_files_bytes_max: usize,
     /// Bytes that a compressed request body may decode to, for each byte of its own; 64 KiB are always
     /// allowed. Beyond it nothing is decoded, and `REQBODY_ERROR` and `INBOUND_DATA_ERROR` are set.
@@ -22,7 +45,8 @@ pub struct Limits {
     /// Content codings, one over the other, that are undone. A body with more is not decoded, which
     /// sets `REQBODY_ERROR`.
     pub content_codings_max: usize,
-    /// Response body bytes inspected. `SecResponseBodyLimit` sets it.
+    /// Response body bytes inspected. `SecResponseBodyLimit` sets it; `SecResponseBodyLimitAction` says
+    /// whether a longer body is refused with 500 or inspected up to here, with `OUTBOUND_DATA_ERROR`.
     pub response_body_bytes_max: usize,
     /// Arguments kept of each of query string and body. `SecArgumentsLimit` sets it. Further ones
     /// are not kept: in a body they set `REQBODY_ERROR`, in a query string the request is refused with
@@ -36,9 +60,10 @@ pub struct Limits {
     /// Text nodes and attributes kept of an XML body. A larger one is an error of the body processor.
     pub xml_nodes_max: usize,
     /// Headers kept of a request and of a response. Further ones are dropped and flagged, and such a
-    /// request is refused with status 431.
+    /// request is refused with status 431 (where rules may block).
     pub headers_max: usize,
-    /// Cookies kept. Further ones are dropped and flagged, and the request is refused with status 431.
+    /// Cookies kept. Further ones are dropped and flagged, and the request is refused with status 431
+    /// (where rules may block).
     pub cookies_max: usize,
     /// Parts accepted in a multipart body. More are an error of the body processor.
     pub multipart_parts_max: usize,
@@ -59,11 +84,11 @@ pub struct Limits {
     /// Bytes in all names and values of each persistent collection. A value that does not fit is
     /// dropped and flagged.
     pub collection_bytes_max: usize,
-    /// Matches recorded for one rule, and bytes recorded of each value, for logs.
+    /// Matches recorded for one rule, for logs. Further ones are left out and flagged.
     pub matches_per_rule_max: usize,
-    /// Bytes recorded of a matched value, for logs.
+    /// Bytes recorded of a matched value, and of its name, for logs. The rest is cut off and flagged.
     pub match_value_bytes_max: usize,
-    /// Rules recorded as matched in one transaction.
+    /// Rules recorded as matched in one transaction, for logs. Further ones are left out and flagged.
     pub matched_rules_max: usize,
     /// Steps in the trace of a transaction that has one. Further ones are left out and flagged.
     pub trace_steps_max: usize,

@@ -33,6 +33,23 @@ pub struct LoadedRule<'p> {
 impl Program {
     /// The rules, by phase and in the order of evaluation, without those that directives have removed.
     /// As many as [`Program::rule_count`] says.
+    ///
+    /// ```
+    /// use glacis_engine::{Input, Limits, NoFiles, Phase, Program, RuleId};
+    ///
+    /// let text = r#"SecAction "id:1,phase:5,pass,nolog"
+    ///     SecRule ARGS "@rx union\s+select" "id:2,phase:1,deny,severity:CRITICAL,tag:sql"
+    ///     SecRule ARGS "@rx script" "id:3,phase:1,deny"
+    ///     SecRuleRemoveById 3"#;
+    /// let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+    /// let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+    /// // Phase 1 comes before phase 5, and rule 3 is gone.
+    /// let ids: Vec<RuleId> = program.rules().map(|rule| rule.id).collect();
+    /// assert_eq!(ids, [RuleId(2), RuleId(1)]);
+    /// let first = program.rules().next().expect("rules are loaded");
+    /// assert_eq!((first.phase, first.line), (Phase::RequestHeaders, 2));
+    /// assert_eq!((first.severity, &*first.tags[0]), (Some(2), "sql"));
+    /// ```
     pub fn rules(&self) -> impl Iterator<Item = LoadedRule<'_>> {
         let starters = self.phases.iter().flatten();
         starters.filter_map(|index| self.rules.get(index.get())).map(|rule| LoadedRule {

@@ -60,6 +60,45 @@ impl Geo {
 ///
 /// It is asked while rules run and must answer at once, from memory: a host that would have to ask a
 /// name server says `None`, asks in the background, and knows the next time.
+///
+/// ```
+/// # use glacis_engine::{Endpoint, Geo, Input, Limits, Lookup, NoFiles, NoLookup, Program, Start};
+/// # use glacis_engine::Transaction;
+/// # use std::net::IpAddr;
+/// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+/// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+/// # let time = Duration::from_secs(1_700_000_000);
+/// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+/// #[derive(Debug)]
+/// struct Table;
+///
+/// impl Lookup for Table {
+///     fn geo(&self, address: IpAddr) -> Option<Geo> {
+///         let here = Geo { country_code: "DE".to_owned(), ..Geo::default() };
+///         address.is_loopback().then_some(here)
+///     }
+///
+///     fn rbl(&self, _name: &str) -> Option<bool> {
+///         None
+///     }
+/// }
+///
+/// let text = r#"SecRuleEngine On
+///     SecRule REMOTE_ADDR "@geoLookup" "id:1,phase:1,pass,nolog"
+///     SecRule GEO:COUNTRY_CODE "!@within AT CH" "id:2,phase:1,deny""#;
+/// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+/// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+/// # let program = Arc::new(program);
+/// let known: Arc<dyn Lookup> = Arc::new(Table);
+/// let unknown: Arc<dyn Lookup> = Arc::new(NoLookup);
+/// // What is not known has no country that a rule could deny.
+/// for (lookup, expected) in [(known, "deny"), (unknown, "allow")] {
+///     let mut transaction = Transaction::new(Arc::clone(&program)).with_lookup(lookup);
+///     transaction.start(&start);
+///     transaction.request_line(b"GET", b"/", b"HTTP/1.1");
+///     assert_eq!(transaction.evaluate_request_headers().name(), expected);
+/// }
+/// ```
 pub trait Lookup: Debug + Send + Sync {
     /// Where `address` is (`@geoLookup`). `None` when it is not known: the operator then does not
     /// match.

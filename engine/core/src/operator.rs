@@ -353,11 +353,104 @@ pub(crate) fn leading_integer(text: &[u8]) -> i64 {
 /// Whether `word` occurs in `value` with no letter, digit or underscore beside it.
 fn contains_word(value: &[u8], word: &[u8]) -> bool {
     let is_word = |byte: Option<&u8>| byte.is_some_and(|&b| b.is_ascii_alphanumeric() || b == b'_');
+    let stands_alone = |start: usize| {
+        let before = start.checked_sub(1).and_then(|at| value.get(at));
+        !is_word(before) && !is_word(value.get(start + word.len()))
+    };
     if word.is_empty() {
         return true;
     }
-    memmem::find_iter(value, word).any(|start| {
-        let before = start.checked_sub(1).and_then(|at| value.get(at));
-        !is_word(before) && !is_word(value.get(start + word.len()))
+    // Without another byte in it, what overlaps an occurrence has a letter before it.
+    if word.iter().all(|byte| is_word(Some(byte))) {
+        return memmem::find_iter(value, word).any(stands_alone);
+    }
+    memmem::find(value, word).is_some() && overlapping(word, value).any(stands_alone)
+}
+
+/// Where `needle`, which is not empty, occurs in `text`, also where occurrences overlap. Linear, however
+/// often the needle begins like itself: the method of Knuth, Morris and Pratt.
+fn overlapping<'t>(needle: &'t [u8], text: &'t [u8]) -> impl Iterator<Item = usize> + 't {
+    // For each beginning of the needle, the longest shorter one that it ends in.
+    let mut borders = vec![0; needle.len()];
+    let mut length = 0;
+    for (at, &byte) in needle.iter().enumerate().skip(1) {
+        length = extended(needle, &borders, length, byte);
+        if let Some(border) = borders.get_mut(at) {
+            *border = length;
+        }
+    }
+    let mut length = 0;
+    text.iter().enumerate().filter_map(move |(at, &byte)| {
+        length = extended(needle, &borders, length, byte);
+        (length == needle.len()).then(|| at + 1 - length)
     })
+}
+
+/// Bytes of the longest beginning of `needle` that a text ends in, when `byte` follows what ended in one of
+/// `length` bytes.
+fn extended(needle: &[u8], borders: &[usize], mut length: usize, byte: u8) -> usize {
+    loop {
+        if needle.get(length) == Some(&byte) {
+            return length + 1;
+        }
+        let shorter = length.checked_sub(1).and_then(|last| borders.get(last));
+        let Some(&shorter) = shorter else { return 0 };
+        length = shorter;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::contains_word;
+
+    #[track_caller]
+    fn check(value: &str, word: &str, expected: bool) {
+        let found = contains_word(value.as_bytes(), word.as_bytes());
+        assert_eq!(found, expected, "{word:?} in {value:?}");
+    }
+
+    #[test]
+    fn words_stand_alone() {
+        check("", "", true);
+        check("a", "", true);
+        check("", "a", false);
+        check("one two", "two", true);
+        check("one two.", "two", true);
+        check("twofold", "two", false);
+        check("two_", "two", false);
+        check("twofold two", "two", true);
+        check("aaa", "a", false);
+        check("xa a", "a", true);
+        check("xa a a", "a a", true);
+        check("xa a aa", "a a", false);
+        check("-a-a-", "-a-", false);
+        check("x--a-x", "-a-", false);
+        check("x--a-", "-a-", true);
+        check("--a-", "-a-", true);
+    }
+
+    /// The same as asking at every place.
+    #[test]
+    fn words_are_found_wherever_they_overlap() {
+        let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut text = |length_max: u64| -> Vec<u8> {
+            let mut random = |bound: u64| {
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                seed % bound
+            };
+            (0..random(length_max)).map(|_| b"ab -"[random(4) as usize]).collect()
+        };
+        let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+        for _ in 0..20_000 {
+            let (value, word) = (text(16), text(6));
+            let expected = (0..=value.len()).any(|at| {
+                let before = at.checked_sub(1).and_then(|before| value.get(before));
+                value[at..].starts_with(&word)
+                    && (word.is_empty() || !is_word(before) && !is_word(value.get(at + word.len())))
+            });
+            assert_eq!(contains_word(&value, &word), expected, "{word:?} in {value:?}");
+        }
+    }
 }

@@ -101,11 +101,19 @@ impl Parts {
         Ok(automaton)
     }
 
-    /// A table of these texts, which are sorted, and perhaps of others.
+    /// A table of these texts, which are sorted, and perhaps of others: for those who ask which of them are there.
     pub(crate) fn table(&mut self, texts: &[&[u8]]) -> Option<Arc<Table>> {
+        self.table_within(texts, texts.len().saturating_mul(SURPLUS_MAX))
+    }
+
+    /// A table of these texts, which are sorted, and of no others: for those who ask whether there is any.
+    pub(crate) fn table_of(&mut self, texts: &[&[u8]]) -> Option<Arc<Table>> {
+        self.table_within(texts, texts.len())
+    }
+
+    fn table_within(&mut self, texts: &[&[u8]], texts_max: usize) -> Option<Arc<Table>> {
         let holds = |table: &&Arc<Table>| {
-            table.len() <= texts.len().saturating_mul(SURPLUS_MAX)
-                && texts.iter().all(|text| table.position(text).is_some())
+            table.len() <= texts_max && texts.iter().all(|text| table.position(text).is_some())
         };
         if let Some(known) = self.tables.iter().find(holds) {
             return Some(Arc::clone(known));
@@ -158,6 +166,8 @@ mod tests {
             "too much that is not asked"
         );
         assert!(!Arc::ptr_eq(&all, &parts.table(&[b"insert", b"union"]).unwrap()));
+        assert!(!parts.table_of(&texts[..2]).unwrap().is_match(b"union"), "of these alone");
+        assert!(Arc::ptr_eq(&all, &parts.table_of(&texts).unwrap()));
 
         let trees = [r"a\d+", r"b\d+", r"c\d+"].map(|text| Pattern::syntax_tree(text).unwrap());
         let first = parts.sieve(&trees).unwrap();

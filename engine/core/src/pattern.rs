@@ -81,7 +81,7 @@ impl Pattern {
         let matcher = match translate(pcre) {
             Ok(translated) => automaton(&translated, bytes_max)?,
             Err(Refusal::NotRegular(_)) => Matcher::Backtracking {
-                program: Arc::new(Backtracker::new(pcre)?),
+                program: Arc::new(Backtracker::new(pcre, bytes_max)?),
                 steps_max: BACKTRACK_STEPS_MAX,
             },
             Err(Refusal::Malformed(message)) => return Err(message),
@@ -272,6 +272,7 @@ mod tests {
         check(r"[[a]b", &[b"[b", b"ab"], &[b"b"]);
         check(r"[]a]", &[b"]", b"a"], &[b"["]);
         check(r"[^]a]", &[b"b"], &[b"]", b"a"]);
+        check(r"^[a[:]b]$", &[b"[b]", b":b]", b"ab]"], &[b"b]", b"a", b":"]);
         check(r"[&&~~a-]", &[b"&", b"~", b"-"], &[b"b"]);
         check(r"a{b", &[b"a{b"], &[b"ab"]);
         check(r"a{,3}", &[b"a{,3}"], &[b"aaa"]);

@@ -26,6 +26,22 @@ use crate::{
 pub use fast_path::{GateKind, GatedRule};
 
 /// A compiled ruleset. `Send + Sync`; share it with `Arc`.
+///
+/// Before the first request it says which rules do nothing, and what the host need not bring:
+///
+/// ```
+/// use glacis_engine::{GateKind, Input, Limits, NoFiles, Program};
+///
+/// let text = r#"SecRuleEngine On
+///     SecRule ARGS_GET "@contains /etc/passwd" "id:1,phase:1,deny"
+///     SecRule ARGS_POST "@contains /etc/passwd" "id:2,phase:2,deny""#;
+/// let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+/// let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+/// assert!(program.warnings()[0].starts_with("SecRequestBodyAccess is Off"));
+/// assert!(!program.inspects_request_body() && !program.inspects_response());
+/// // A request without the texts that rules need costs a scan, and runs no rule.
+/// assert!(program.fast_path().all(|rule| rule.gate == GateKind::Texts));
+/// ```
 #[derive(Debug)]
 pub struct Program {
     pub(crate) settings: Settings,

@@ -325,6 +325,12 @@ pub(crate) const REFUSED_VARIABLES: &[Entry] = &[
 ];
 
 /// The manual page: everything in the tables, in Markdown.
+///
+/// ```
+/// let page = glacis_engine::reference();
+/// assert!(page.contains("| `SecRuleEngine` | supported |"));
+/// assert!(page.contains("| `SecChrootDir` | refused | It is the container that confines"));
+/// ```
 #[must_use]
 pub fn reference() -> String {
     let mut page = String::from(

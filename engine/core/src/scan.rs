@@ -69,6 +69,24 @@ impl ByteSet {
         self
     }
 
+    /// Adds a byte.
+    pub(crate) const fn insert(&mut self, byte: u8) {
+        *self = self.with(byte);
+    }
+
+    /// Whether the byte is in it.
+    #[must_use]
+    pub(crate) const fn contains(self, byte: u8) -> bool {
+        self.0[(byte >> 6) as usize] & (1 << (byte & 63)) != 0
+    }
+
+    /// The bytes that are not in it.
+    #[must_use]
+    pub(crate) const fn negated(self) -> Self {
+        let [a, b, c, d] = self.0;
+        Self([!a, !b, !c, !d])
+    }
+
     /// The bytes of either.
     #[must_use]
     pub(crate) const fn union(self, other: Self) -> Self {
@@ -118,5 +136,11 @@ mod tests {
         assert_eq!(ByteSet::range(b'a', b'c'), ByteSet::of(b"abc"));
         assert_eq!(ByteSet::range(0, 255), ByteSet::ALL);
         assert_eq!(ByteSet::of(b"@[`{").folded(), ByteSet::of(b"@[`{"));
+        for byte in 0..=u8::MAX {
+            let mut more = set;
+            more.insert(byte);
+            assert!(more.contains(byte) && !more.negated().contains(byte));
+            assert_eq!(set.contains(byte), more == set, "{byte}");
+        }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 
 /// What is done with a body that is longer than its limit, or a transaction that takes more steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitAction {
+pub(crate) enum LimitAction {
     /// The transaction is refused: 413 for a request, 500 for a response, 503 for too many steps.
     Reject,
     /// What fits is inspected, the rest passes.

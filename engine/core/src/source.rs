@@ -34,6 +34,37 @@ impl fmt::Display for SourceError {
 impl core::error::Error for SourceError {}
 
 /// How the engine reads what a ruleset names, without doing I/O itself.
+///
+/// ```
+/// use glacis_engine::{Input, Limits, Program, Source, SourceError, SourceFile};
+///
+/// /// Files that are in the binary.
+/// struct Bundled;
+///
+/// impl Source for Bundled {
+///     fn read(&self, path: &str, _from: &str) -> Result<SourceFile, SourceError> {
+///         let text = match path {
+///             "main.conf" => "Include rules.conf\nSecRuleEngine On\n",
+///             "rules.conf" => "SecRule ARGS \"@pmFromFile words.data\" \"id:1,phase:1,deny\"\n",
+///             "words.data" => "union\nselect\n",
+///             _ => return Err(SourceError::new(format!("{path}: it is not in the binary"))),
+///         };
+///         Ok(SourceFile { name: path.to_owned(), bytes: text.as_bytes().to_vec() })
+///     }
+///
+///     fn list(&self, pattern: &str, _from: &str) -> Result<Vec<String>, SourceError> {
+///         Ok(vec![pattern.to_owned()])
+///     }
+/// }
+///
+/// let build = |path: &str| {
+///     Program::build(&[Input::File(path.to_owned())], &Bundled, Limits::default())
+/// };
+/// assert_eq!(build("main.conf").map(|program| program.rule_count()), Ok(1));
+/// // A file that cannot be read is an error like any other; it has no line.
+/// let refused = build("other.conf").expect_err("there is no such file");
+/// assert_eq!((refused.errors()[0].line(), refused.errors()[0].file()), (0, "other.conf"));
+/// ```
 pub trait Source {
     /// Reads `path` as written in the file `from` (empty for the ruleset's own list of inputs).
     ///

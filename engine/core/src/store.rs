@@ -89,6 +89,8 @@ pub(crate) struct Store {
     transformed: Vec<u8>,
     temporary: Vec<u8>,
     lists: [Vec<Pair>; List::COUNT],
+    /// Of each uploaded file, where its name stands in [`List::Files`], which has further ones.
+    files: Vec<usize>,
     next_id: u32,
 }
 
@@ -117,6 +119,8 @@ impl Store {
             list.clear();
             list.shrink_to(PAIRS_KEPT);
         }
+        self.files.clear();
+        self.files.shrink_to(PAIRS_KEPT);
         self.next_id = SCALAR_IDS;
     }
 
@@ -157,6 +161,16 @@ impl Store {
 
     pub(crate) fn list(&self, list: List) -> &[Pair] {
         self.lists.get(list as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// Notes that the next member of [`List::Files`] names a file.
+    pub(crate) fn note_file(&mut self) {
+        self.files.push(self.list(List::Files).len());
+    }
+
+    /// The name of each uploaded file; absent where there was no room for it.
+    pub(crate) fn files(&self) -> impl Iterator<Item = Option<&Pair>> {
+        self.files.iter().map(|&place| self.list(List::Files).get(place))
     }
 
     pub(crate) fn add_pair(&mut self, list: List, name: &[u8], value: &[u8]) {

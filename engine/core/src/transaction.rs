@@ -229,6 +229,99 @@ struct Scratch {
 }
 
 /// A request and its response under inspection.
+///
+/// A host hands over what comes, asks what else rules have to see, and obeys the [`Verdict`]. This
+/// is a request with a body, whose pieces may end anywhere:
+///
+/// ```
+/// # use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, Start, Transaction};
+/// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+/// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+/// # let time = Duration::from_secs(1_700_000_000);
+/// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+/// let text = r#"SecRuleEngine On
+///     SecRequestBodyAccess On
+///     SecRule ARGS "@rx (?i)union\s+select" "id:1,phase:2,deny,\
+///         msg:'SQL in %{MATCHED_VAR_NAME}',setvar:tx.blocking_inbound_anomaly_score=+5""#;
+/// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+/// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+/// let mut transaction = Transaction::new(Arc::new(program));
+/// transaction.start(&start);
+/// transaction.request_line(b"POST", b"/login", b"HTTP/1.1");
+/// transaction.request_header(b"Content-Type", b"application/x-www-form-urlencoded");
+/// transaction.evaluate_request_headers();
+/// if transaction.wants_request_body() {
+///     for piece in ["id=1+UNI", "ON+SEL", "ECT+2"] {
+///         transaction.request_body(piece.as_bytes());
+///     }
+/// }
+/// assert_eq!(transaction.evaluate_request_body().name(), "deny");
+/// // For logs: which rule, where, and how bad it is.
+/// let rule = transaction.matched_rules().next().expect("a rule has matched");
+/// assert_eq!(rule.msg, "SQL in ARGS:id");
+/// assert_eq!(rule.matches[0].value, b"1 UNION SELECT 2");
+/// assert_eq!(transaction.scores().inbound, 5);
+/// ```
+///
+/// # Why a rule matched
+///
+/// A transaction that keeps a trace tells what transformations made of a value, and what the
+/// operator found in it:
+///
+/// ```
+/// # use glacis_engine::{Endpoint, Excerpt, Input, Limits, NoFiles, Program, Start, TraceEvent};
+/// # use glacis_engine::Transaction;
+/// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+/// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+/// # let time = Duration::from_secs(1_700_000_000);
+/// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+/// let text = r#"SecRuleEngine On
+///     SecRule ARGS "@rx b(.)d" "id:1,phase:1,deny,t:trim,t:lowercase""#;
+/// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+/// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+/// let mut transaction = Transaction::new(Arc::new(program)).with_trace();
+/// transaction.start(&start);
+/// transaction.request_line(b"GET", b"/?a=+aBcD", b"HTTP/1.1");
+/// transaction.evaluate_request_headers();
+/// let step = transaction.trace().next().expect("a value has matched");
+/// let TraceEvent::Match(found) = step.event else { panic!("a match comes first") };
+/// assert_eq!((step.rule.line, step.rule.operator), (2, "rx"));
+/// assert_eq!(found.value.text(), " aBcD");
+/// let stages: Vec<&str> = found.stages.iter().map(|stage| stage.transformation).collect();
+/// assert_eq!(stages, ["trim", "lowercase"]);
+/// let whole: &Excerpt = &found.found[0].text;
+/// assert_eq!(whole.text(), "bcd");
+/// ```
+///
+/// # What rules cost
+///
+/// A transaction that keeps a profile counts, over all requests that it is started for. The clock
+/// is the host's; this one leaves out the times.
+///
+/// ```
+/// # use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, Start, Transaction};
+/// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+/// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+/// # let time = Duration::from_secs(1_700_000_000);
+/// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+/// let text = r#"SecRuleEngine On
+///     SecRule ARGS "@contains union" "id:1,phase:1,pass,t:lowercase""#;
+/// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+/// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+/// let mut transaction = Transaction::new(Arc::new(program)).with_profile(|| 0);
+/// for uri in ["/?q=union", "/?q=tea"] {
+///     transaction.start(&start);
+///     transaction.request_line(b"GET", uri.as_bytes(), b"HTTP/1.1");
+///     transaction.evaluate_request_headers();
+/// }
+/// let profile = transaction.profile().expect("it keeps one");
+/// assert_eq!((profile.transactions, profile.unnamed_transactions), (2, 1));
+/// // The scan has left the rule out for the second request: nothing of it was run.
+/// let rule = transaction.profiled_rules().next().expect("there is a rule");
+/// assert_eq!((rule.cost.run, rule.cost.matched), (1, 1));
+/// let lane = transaction.profiled_lanes().next().expect("it transforms");
+/// assert_eq!(lane.transformations, ["lowercase"]);
+/// ```
 #[derive(Debug)]
 pub struct Transaction {
     program: Arc<Program>,
@@ -362,6 +455,30 @@ impl Transaction {
     }
 
     /// Begins a new request, whatever became of the one before.
+    ///
+    /// Nothing of that one is left, but for its memory: a worker needs one transaction for all of
+    /// its requests.
+    ///
+    /// ```
+    /// # use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, Start, Transaction};
+    /// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+    /// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+    /// # let time = Duration::from_secs(1_700_000_000);
+    /// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+    /// # let text = r#"SecRuleEngine On
+    /// #     SecRule ARGS "@contains attack" "id:1,phase:1,deny""#;
+    /// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+    /// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+    /// let mut transaction = Transaction::new(Arc::new(program));
+    /// for (uri, expected) in [("/?q=attack", "deny"), ("/?q=tea", "allow")] {
+    ///     transaction.start(&start);
+    ///     transaction.request_line(b"GET", uri.as_bytes(), b"HTTP/1.1");
+    ///     assert_eq!(transaction.evaluate_request_headers().name(), expected);
+    ///     // What comes too late is ignored.
+    ///     transaction.request_line(b"GET", b"/?q=attack", b"HTTP/1.1");
+    ///     assert_eq!(transaction.evaluate_request_headers().name(), expected);
+    /// }
+    /// ```
     pub fn start(&mut self, start: &Start<'_>) {
         self.clear();
         if let Some(profile) = &mut self.profile {
@@ -382,6 +499,28 @@ impl Transaction {
 
     /// Sets the mode of this transaction, instead of what `SecRuleEngine` says: one program then serves
     /// hosts that block and hosts that only look on. `ctl:ruleEngine` can still change it.
+    ///
+    /// It holds until the next [`Self::start`].
+    ///
+    /// ```
+    /// # use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, RuleEngine, Start};
+    /// # use glacis_engine::{Transaction, Verdict};
+    /// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+    /// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+    /// # let time = Duration::from_secs(1_700_000_000);
+    /// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+    /// # let text = r#"SecRuleEngine On
+    /// #     SecRule ARGS "@contains attack" "id:1,phase:1,deny""#;
+    /// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+    /// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+    /// # let mut transaction = Transaction::new(Arc::new(program));
+    /// transaction.start(&start);
+    /// transaction.set_rule_engine(RuleEngine::DetectionOnly);
+    /// transaction.request_line(b"GET", b"/?q=attack", b"HTTP/1.1");
+    /// // It matches, and nobody is refused.
+    /// assert_eq!(*transaction.evaluate_request_headers(), Verdict::Allow);
+    /// assert_eq!(transaction.matched_rules().count(), 1);
+    /// ```
     pub const fn set_rule_engine(&mut self, mode: RuleEngine) {
         self.control.rule_engine = mode;
     }
@@ -447,6 +586,31 @@ impl Transaction {
     ///
     /// Bytes beyond the limit are not kept. With `SecRequestBodyLimitAction Reject` they make
     /// [`Self::verdict`] a refusal with status 413.
+    ///
+    /// ```
+    /// # use glacis_engine::{BodyRoom, Endpoint, Input, Limits, NoFiles, Phase, Program, Refusal};
+    /// # use glacis_engine::{Start, Transaction};
+    /// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+    /// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+    /// # let time = Duration::from_secs(1_700_000_000);
+    /// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+    /// let text = r#"SecRuleEngine On
+    ///     SecRequestBodyAccess On
+    ///     SecRequestBodyLimit 8
+    ///     SecRule ARGS "@contains attack" "id:1,phase:2,deny""#;
+    /// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+    /// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+    /// # let mut transaction = Transaction::new(Arc::new(program));
+    /// # transaction.start(&start);
+    /// # transaction.request_line(b"POST", b"/", b"HTTP/1.1");
+    /// # transaction.evaluate_request_headers();
+    /// assert_eq!(transaction.request_body(b"name=a"), BodyRoom::Left);
+    /// assert_eq!(transaction.request_body(b"&b=c"), BodyRoom::Full);
+    /// // A limit has refused it, no rule has; and that the limit was hit can be seen.
+    /// let refusal = Refusal { status: 413, rule: None, phase: Phase::RequestBody };
+    /// assert_eq!(transaction.verdict().refusal(), Some(&refusal));
+    /// assert_eq!(transaction.flags().names().collect::<Vec<_>>(), ["request_body"]);
+    /// ```
     pub fn request_body(&mut self, chunk: &[u8]) -> BodyRoom {
         if self.stage != Stage::RequestBody || !self.control.request_body_access {
             return BodyRoom::Full;
@@ -472,6 +636,31 @@ impl Transaction {
     }
 
     /// Evaluates phase 2 with the body given so far.
+    ///
+    /// ```
+    /// # use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, Start, Transaction};
+    /// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+    /// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+    /// # let time = Duration::from_secs(1_700_000_000);
+    /// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+    /// let text = r#"SecRuleEngine On
+    ///     SecRequestBodyAccess On
+    ///     SecRule FILES "@endsWith .php" "id:1,phase:2,deny""#;
+    /// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+    /// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+    /// # let mut transaction = Transaction::new(Arc::new(program));
+    /// # transaction.start(&start);
+    /// transaction.request_line(b"POST", b"/cv", b"HTTP/1.1");
+    /// transaction.request_header(b"Content-Type", b"multipart/form-data; boundary=XX");
+    /// transaction.evaluate_request_headers();
+    /// let head = "Content-Disposition: form-data; name=\"cv\"; filename=\"cv.php\"";
+    /// transaction.request_body(format!("--XX\r\n{head}\r\n\r\n<?php\r\n--XX--\r\n").as_bytes());
+    /// assert_eq!(transaction.evaluate_request_body().name(), "deny");
+    /// // For logs, without what is in the file.
+    /// let upload = transaction.uploads().next().expect("there is a file");
+    /// assert_eq!((upload.field, upload.file_name), (&b"cv"[..], &b"cv.php"[..]));
+    /// assert_eq!(upload.size, b"5");
+    /// ```
     pub fn evaluate_request_body(&mut self) -> &Verdict {
         if self.advance(Stage::RequestBody, Stage::ResponseHeaders) {
             self.set_request_body();
@@ -493,6 +682,35 @@ impl Transaction {
 
     /// Whether the host should collect the response's body, known after phase 3: rules look at it,
     /// and its media type is one of `SecResponseBodyMimeType`.
+    ///
+    /// ```
+    /// # use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, Start, Transaction};
+    /// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+    /// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+    /// # let time = Duration::from_secs(1_700_000_000);
+    /// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+    /// let text = r#"SecRuleEngine On
+    ///     SecResponseBodyAccess On
+    ///     SecRule RESPONSE_BODY "@contains ORA-00933" "id:1,phase:4,deny""#;
+    /// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+    /// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+    /// # let mut transaction = Transaction::new(Arc::new(program));
+    /// let responses = [("text/html; charset=utf-8", "deny"), ("image/png", "allow")];
+    /// for (media_type, expected) in responses {
+    ///     transaction.start(&start);
+    ///     transaction.request_line(b"GET", b"/", b"HTTP/1.1");
+    ///     transaction.evaluate_request_headers();
+    ///     transaction.evaluate_request_body();
+    ///     transaction.response_line(200, b"HTTP/1.1");
+    ///     transaction.response_header(b"Content-Type", media_type.as_bytes());
+    ///     transaction.evaluate_response_headers();
+    ///     if transaction.wants_response_body() {
+    ///         transaction.response_body(b"<p>ORA-00933: SQL command not properly ended</p>");
+    ///     }
+    ///     assert_eq!(transaction.evaluate_response_body().name(), expected);
+    ///     transaction.finish(start.time);
+    /// }
+    /// ```
     #[must_use]
     pub fn wants_response_body(&self) -> bool {
         self.inspecting()

@@ -32,6 +32,17 @@ use crate::unicode_map::UnicodeMap;
 /// A transformation of ModSecurity 3 and Coraza, by its SecLang name.
 ///
 /// `none` is not here: it empties the list of transformations and never touches a value.
+///
+/// ```
+/// use glacis_engine::transform::Transformation;
+///
+/// let decode = Transformation::from_name("urldecodeuni").expect("ModSecurity has it");
+/// let mut out = Vec::new();
+/// assert!(decode.apply(b"%u003cscript>", &mut out));
+/// assert_eq!(out, b"<script>");
+/// // Nothing to do: nothing is written, and the input is the result.
+/// assert!(!decode.apply(b"<script>", &mut out) && out.is_empty());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Transformation {
     /// `base64Decode`: strict Base64; a value that is not Base64 becomes empty.
@@ -276,12 +287,14 @@ impl Transformation {
                     | Self::EscapeSeqDecode
                     | Self::HexDecode
                     | Self::JsDecode
+                    | Self::RemoveComments
                     | Self::UrlDecode
                     | Self::UrlDecodeUni
             )
     }
 
     /// Whether what it writes has no bytes but those of its input, in either case, and spaces.
+    /// `removeComments` is not among them: it may write a NUL.
     pub(crate) const fn keeps_bytes(self) -> bool {
         matches!(
             self,
@@ -289,7 +302,6 @@ impl Transformation {
                 | Self::CompressWhitespace
                 | Self::Lowercase
                 | Self::NormalisePath
-                | Self::RemoveComments
                 | Self::RemoveCommentsChar
                 | Self::RemoveNulls
                 | Self::RemoveWhitespace

@@ -5,6 +5,19 @@
 //! `00a1:21`, both hexadecimal.
 
 /// The characters of one code page that are replaced, and by what.
+///
+/// Where a server takes `’` for an apostrophe, rules have to do so, too:
+///
+/// ```
+/// use glacis_engine::{UnicodeMap, transform::Transformation};
+///
+/// let file = "20127 (US-ASCII)\n00e9:65 2019:27\n";
+/// let map = UnicodeMap::parse(file, 20127).expect("it has that code page");
+/// assert_eq!(map.byte(0x2019), Some(b'\''));
+/// let (decode, mut out) = (Transformation::UrlDecodeUni, Vec::new());
+/// decode.apply_mapped(b"%u2019 or 1=1", Some(&map), &mut out);
+/// assert_eq!(out, b"' or 1=1");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnicodeMap {
     /// Sorted by character.

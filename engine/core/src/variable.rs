@@ -16,6 +16,17 @@ pub enum Kind {
 macro_rules! variables {
     ($($variant:ident $name:literal $kind:ident $phase:literal $doc:literal;)*) => {
         /// A variable that rules can look at.
+        ///
+        /// ```
+        /// use glacis_engine::{Kind, Variable};
+        ///
+        /// let body = Variable::from_name("request_body").expect("ModSecurity has it");
+        /// assert_eq!((body.name(), body.kind()), ("REQUEST_BODY", Kind::Scalar));
+        /// assert_eq!(body.first_phase(), 2);
+        /// // Why ModSecurity's others are not among them:
+        /// assert_eq!(Variable::from_name("REMOTE_USER"), None);
+        /// assert_eq!(Variable::refusal("REMOTE_USER"), Some("the engine authenticates nobody"));
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[allow(missing_docs, reason = "the table says it, and Variable::doc returns it")]
         pub enum Variable { $($variant),* }

@@ -3,6 +3,28 @@
 use crate::id::{Phase, RuleId};
 
 /// The decision over a transaction.
+///
+/// ```
+/// use glacis_engine::{Phase, Refusal, RuleId, Verdict};
+///
+/// /// What a host does.
+/// fn answer(verdict: &Verdict) -> String {
+///     match verdict {
+///         Verdict::Allow => "goes on".to_owned(),
+///         Verdict::Deny(refusal) => format!("answers {}", refusal.status),
+///         Verdict::Redirect { refusal, location } => {
+///             format!("answers {} with location: {location}", refusal.status)
+///         }
+///         Verdict::Drop(_) => "closes the connection".to_owned(),
+///     }
+/// }
+///
+/// let refusal = Refusal { status: 302, rule: Some(RuleId(1)), phase: Phase::RequestHeaders };
+/// let verdict = Verdict::Redirect { refusal, location: "/sorry".to_owned() };
+/// assert_eq!(answer(&verdict), "answers 302 with location: /sorry");
+/// // Where it does not matter how it is refused, such as in logs:
+/// assert_eq!(verdict.refusal().and_then(|refusal| refusal.rule), Some(RuleId(1)));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing objects, or nothing has the right to.

@@ -437,6 +437,22 @@ fn chains_that_leave_nothing_behind_are_left_out() {
     assert!(steps.last() < steps.first(), "nothing was left out: {steps:?}");
 }
 
+/// Hosts have response bodies sent for rules that run, not for those that are removed.
+#[test]
+fn rules_that_are_removed_ask_for_no_body() {
+    for (removal, asked) in [("", true), ("SecRuleRemoveById 1", false)] {
+        let text = format!(
+            r#"SecResponseBodyAccess On
+            SecRule REQUEST_URI "@rx a" "id:1,phase:4,pass,chain"
+            SecRule RESPONSE_BODY "@rx a"
+            {removal}"#
+        );
+        let input = Input::Text { name: "rules".to_owned(), text };
+        let program = Program::build(&[input], &NoFiles, Limits::default()).unwrap();
+        assert_eq!(program.inspects_response_body(), asked, "{removal}");
+    }
+}
+
 /// Each `data/warnings/NAME.conf` is accepted with exactly the warnings of `NAME.txt`.
 #[test]
 fn what_does_nothing_is_warned_of() {

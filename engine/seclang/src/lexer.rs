@@ -287,19 +287,22 @@ fn quoted(line: &Traced, open: usize, quote: u8) -> Result<(Argument, usize), Sy
 /// After a closing quote come white space, the end, or the quote of the next argument. Anything
 /// else is nearly always a quote inside the argument that was not escaped.
 fn expect_separated(line: &Traced, close: usize, quote: u8) -> Result<(), SyntaxError> {
-    match line.as_str().as_bytes().get(close + 1) {
-        Some(byte) if !is_blank(*byte) && *byte != b'"' => {
-            let quote = char::from(quote);
-            Err(SyntaxError::new(
-                line.span(close..close + 1),
-                format!(
-                    "text follows the closing quote of an argument: write `\\{quote}` for a quote \
-                     inside it, or put white space between arguments"
-                ),
-            ))
-        }
-        _ => Ok(()),
+    let is_separated = |byte: u8| is_blank(byte) || byte == b'"';
+    if line.as_str().as_bytes().get(close + 1).is_none_or(|&byte| is_separated(byte)) {
+        return Ok(());
     }
+    let message = match quote {
+        // Between backticks nothing is escaped.
+        b'`' => "text follows the closing backtick of an argument: put white space between \
+                 arguments, and one that has a backtick in it in double quotes"
+            .to_owned(),
+        _ => format!(
+            "text follows the closing quote of an argument: write `\\{quote}` for a quote inside it, \
+             or put white space between arguments",
+            quote = char::from(quote)
+        ),
+    };
+    Err(SyntaxError::new(line.span(close..close + 1), message))
 }
 
 fn backticked(line: &Traced, open: usize) -> Result<(Argument, usize), SyntaxError> {

@@ -22,6 +22,19 @@
 //!     "SecRule ARGS|!ARGS:token \"@rx select\" \"id:1,phase:2,deny\""
 //! );
 //! ```
+//!
+//! A directive with an error is left out, and the others are read all the same:
+//!
+//! ```
+//! use seclang::{LineIndex, SourceId, parse};
+//!
+//! let text = "SecRule ARGS|  \"@rx x\" \"id:1\"\nSecMarker END\n";
+//! let parse = parse(SourceId(0), text);
+//! assert_eq!(parse.directives.len(), 1);
+//! assert_eq!(parse.directives[0].name.text, "SecMarker");
+//! // Where it stands, as line and column; a `Snippet` shows it to people.
+//! assert_eq!(LineIndex::new(text).line_column(parse.errors[0].span.start), (1, 14));
+//! ```
 
 mod ast;
 mod error;

@@ -9,7 +9,7 @@ use glacis_service::{
 use super::{CLIENTS, ErrorKind, LIMIT_RESULTS, RESULTS, VERDICTS, table};
 use crate::{
     alarm::Alarm, answer::Reason, leases::metrics as leases, quota::metrics as quota,
-    ratelimit::metrics as ratelimit,
+    ratelimit::metrics as ratelimit, store,
 };
 use glacis_inspector::Uninspected;
 
@@ -22,6 +22,7 @@ test compares it with a scrape; `UPDATE_EXPECT=1 cargo test -p glacis-ext-authz 
 
 A counter is asked for with `_total`; a histogram has `_bucket`, `_sum` and `_count`.
 Counters whose labels are known beforehand are there from the start, at 0.
+Those of Redis (`glacis_store_…`), rate limits, leases and quota are there where the configuration has such.
 
 ";
 
@@ -46,6 +47,7 @@ pub fn metrics_reference() -> String {
         HEAD,
         TABLE_HEAD,
         &rows(&table::FAMILIES),
+        &rows(store::FAMILIES),
         &rows(ratelimit::FAMILIES),
         &rows(leases::FAMILIES),
         &rows(quota::FAMILIES),
@@ -96,13 +98,16 @@ fn labels() -> String {
         (
             "result",
             format!(
-                "of limits: {}; of reloads: {}; of TLS handshakes: {}; of hits: {}",
+                "of limits: {}; of reloads: {}; of TLS handshakes: {}; of requests to Redis: {}; \
+                 of hits: {}",
                 listed(&LIMIT_RESULTS),
                 listed(&RESULTS),
                 listed(&TlsMetrics::RESULTS),
+                listed(&store::results()),
                 listed(&ratelimit::HitResult::ALL.map(ratelimit::HitResult::name))
             ),
         ),
+        ("policy", listed(&store::policies())),
         ("outcome", "of calls of borrowers: answered, unavailable, malformed, overload".to_owned()),
         (
             "answer",

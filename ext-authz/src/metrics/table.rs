@@ -38,7 +38,7 @@ pub(crate) const ERRORS: Described = Described::counter(
     "glacis_authz_errors",
     "errors",
     &["kind"],
-    "Checks that were answered with an error, so that Envoy's failure mode decides",
+    "Checks that were answered with an error, so that Envoy's failure mode decides; a Redis that is away is none",
 );
 pub(crate) const ALARMS: Described = Described::counter(
     "glacis_authz_alarms",

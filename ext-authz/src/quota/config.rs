@@ -9,6 +9,9 @@ use crate::leases::{LeasedLimit, LeasesConfig};
 /// What stands before the names of these limits in counters and metrics, apart from those of leases.
 const PREFIX: &str = "quota/";
 
+/// Bytes of a name, which a lender gets with the prefix: there, it has 64.
+const NAME_BYTES_MAX: usize = 64 - PREFIX.len();
+
 /// Lifetimes of an assignment. Envoy reports every five seconds, whatever its configuration says, and knows
 /// whole seconds only.
 const LIFETIME_SECONDS: core::ops::RangeInclusive<u32> = 6..=60;
@@ -105,6 +108,9 @@ impl QuotaConfig {
 
 impl QuotaLimit {
     fn check(&self) -> Result<(), (&'static str, String)> {
+        if !(1..=NAME_BYTES_MAX).contains(&self.name.len()) {
+            return Err(("name", format!("write 1 to {NAME_BYTES_MAX} bytes")));
+        }
         if self.domain.is_empty() {
             return Err(("domain", "write the domain of Envoy's filter".to_owned()));
         }
@@ -165,6 +171,7 @@ mod tests {
             ("limits: [{name: a, domain: d, requests: 42949672}]", "", ""),
             ("max_streams: 0", "quota.max_streams", "1 or more"),
             ("limits: [{name: a, domain: '', requests: 1}]", "quota.limits[0].domain", "domain"),
+            ("limits: [{name: '', domain: d, requests: 1}]", "quota.limits[0].name", "1 to 58"),
             (
                 "limits: [{name: a, domain: d, requests: 1, lifetime_seconds: 5}]",
                 "quota.limits[0].lifetime_seconds",

@@ -44,7 +44,7 @@ pub(crate) struct Standing {
 /// None: one or more in a second or more is a limit.
 pub(crate) fn ask(counted: &Counted, on_store_failure: OnStoreFailure) -> Result<Ask, LimitError> {
     let period = Duration::from_secs(u64::from(counted.unit.seconds()));
-    let limit = Limit::fixed_window(counted.per_unit.saturating_add(1), period)?;
+    let limit = Limit::fixed_window(counted.per_unit.saturating_add(1), period)?.with_undivided(1);
     let hits = u32::try_from(counted.hits).unwrap_or(u32::MAX);
     let ask = Ask::new(counted.key.clone(), limit, hits);
     // What is left is used up by a request that is refused.
@@ -232,4 +232,33 @@ fn described(descriptor: &RateLimitDescriptor) -> Struct {
 
 const fn structure(fields: Struct) -> Value {
     Value { kind: Some(Kind::StructValue(fields)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use glacis_limit_store::Key;
+
+    use super::*;
+    use crate::ratelimit::unit::Unit;
+
+    /// While Redis is away each of several services lets its part through, and at least one request.
+    #[test]
+    fn shares_of_a_limit() {
+        for (per_unit, services, expected) in
+            [(10, 1, 10), (10, 3, 4), (5, 2, 3), (1, 4, 1), (0, 4, 0)]
+        {
+            let counted = Counted {
+                per_unit,
+                unit: Unit::Minute,
+                hits: 1,
+                key: Key::new(b"name", b"subject"),
+                path: "path".into(),
+                limit: None,
+            };
+            let ask = ask(&counted, OnStoreFailure::Local).unwrap();
+            // With the last token it is passed.
+            let allowed = ask.limit.share(services).amount() - 1;
+            assert_eq!(allowed, expected, "{per_unit} among {services}");
+        }
+    }
 }

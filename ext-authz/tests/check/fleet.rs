@@ -5,6 +5,7 @@ use std::{
     os::unix::net::UnixStream,
     path::PathBuf,
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
@@ -12,15 +13,17 @@ use crate::harness::{Asked, Service, eventually};
 use crate::policies::verdict;
 
 /// A real Redis on a Unix socket, without persistence.
-struct Redis {
+pub(crate) struct Redis {
     child: Child,
     socket: PathBuf,
 }
 
 impl Redis {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         // Short: the path of a socket has 107 bytes at most.
-        let folder = env::temp_dir().join(format!("glacis-authz-{}", std::process::id()));
+        let folder = env::temp_dir().join(format!("glacis-authz-{}-{number}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let socket = folder.join("redis.sock");
         let program = env::var_os("GLACIS_REDIS").unwrap_or_else(|| "redis-server".into());
@@ -34,6 +37,18 @@ impl Redis {
         eventually("Redis listens", || UnixStream::connect(&socket).is_ok());
         Self { child, socket }
     }
+
+    /// The section of the configuration for one of two services that count in it.
+    pub(crate) fn section(&self) -> String {
+        let socket = self.socket.display();
+        format!("store: {{replicas: 2, redis: {{nodes: [\"unix:{socket}\"], deadline_ms: 500}}}}\n")
+    }
+}
+
+/// Waits until a service has found its Redis.
+#[track_caller]
+pub(crate) fn until_connected(service: &Service) {
+    eventually("Redis is there", || service.metric("glacis_store_connected") > 0.5);
 }
 
 impl Drop for Redis {
@@ -73,14 +88,12 @@ async fn until(service: &Service, asked: &Asked, expected: &str) {
 #[tokio::test]
 async fn one_limit_and_one_list_of_bans_for_all() {
     let redis = Redis::start();
-    let store = format!(
-        "store: {{replicas: 2, redis: {{nodes: [\"unix:{}\"], deadline_ms: 500}}}}\n{CONFIG}",
-        redis.socket.display()
-    );
+    let store = format!("{}{CONFIG}", redis.section());
     let services = [Service::start(&store, &[]), Service::start(&store, &[])];
     for service in &services {
         // Before Redis is there `strict` refuses, and takes nothing.
         until(service, &Asked::get("/strict").from("192.0.2.99"), "allow").await;
+        until_connected(service);
     }
     // Each may take two of the four: it is one limit.
     let few = Asked::get("/few");
@@ -103,6 +116,11 @@ async fn one_limit_and_one_list_of_bans_for_all() {
         let answer = service.check(&Asked::get("/").from("192.0.2.66")).await.unwrap();
         assert_eq!(verdict(&answer), "deny banned");
     }
+    let alone = |policy: &str| {
+        one.metric(&format!("glacis_store_decided_alone_total{{policy=\"{policy}\"}}"))
+    };
+    assert!(one.metric("glacis_store_requests_total{result=\"answered\"}") > 3.5);
+    let before = ["allow", "deny", "local"].map(alone);
     drop(redis);
     // Each policy for itself; what is counted alone is half of it. Bans stay.
     until(one, &Asked::get("/strict").from("192.0.2.50"), "deny rate_limit").await;
@@ -115,4 +133,11 @@ async fn one_limit_and_one_list_of_bans_for_all() {
     }
     let answer = one.check(&Asked::get("/").from("192.0.2.66")).await.unwrap();
     assert_eq!(verdict(&answer), "deny banned");
+    // Each Check had a verdict, so that only metrics tell of the outage.
+    let [allow, deny, local] = ["allow", "deny", "local"].map(alone);
+    let since = [allow - before[0], deny - before[1], local - before[2]];
+    assert_eq!(since, [6.0, 1.0, 3.0]);
+    assert!(one.metric("glacis_store_connected") < 0.5);
+    assert!(one.metric("glacis_store_requests_total{result=\"unavailable\"}") > 8.5);
+    assert!(one.metric("glacis_authz_errors_total{kind=\"store\"}") < 0.5);
 }

@@ -7,6 +7,7 @@ use glacis_ext_authz::metrics_reference;
 use glacis_limits::lease::wire::KeyAsk;
 
 use crate::{
+    fleet::{Redis, until_connected},
     harness::{Asked, Service, documented, scraped},
     leases::{LEASES, WANT, lease},
     quota::QUOTA,
@@ -26,10 +27,15 @@ fn the_reference_is_what_the_table_says() {
 async fn a_scrape_has_what_is_documented() {
     let limits =
         "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]\n";
+    let redis = Redis::start();
+    let store = redis.section();
     let service = Service::start(
-        &format!("otherwise: allow\nrate_limit_service: {{config: limits}}\n{LEASES}{QUOTA}"),
+        &format!(
+            "otherwise: allow\nrate_limit_service: {{config: limits}}\n{store}{LEASES}{QUOTA}"
+        ),
         &[("limits/d.yaml", limits)],
     );
+    until_connected(&service);
     service.check(&Asked::get("/")).await.unwrap();
     service.limit("d", "k", "v").await;
     lease(&service, vec![KeyAsk::new("api", [1; 16], &WANT)]).await.unwrap();

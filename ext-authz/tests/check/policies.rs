@@ -214,10 +214,19 @@ rate_limits:
 - {name: tenant, requests: 1, per_seconds: 3600, key: [{header: x-tenant}, method], match: {paths: ["/tenant"]}}
 - {name: trial, requests: 1, per_seconds: 3600, shadow: true, match: {paths: ["/trial"]}}
 - {name: user, requests: 1, per_seconds: 3600, key: [{jwt_claim: sub}], absent: skip, match: {paths: ["/user"]}}
+- {name: window, requests: 1, per_seconds: 3600, algorithm: sliding_window, match: {paths: ["/window"]}}
+- {name: key, requests: 1, per_seconds: 3600, key: [{header: x-key}], absent: skip, match: {paths: ["/key"]}}
 "#;
     let service = Service::start(LIMITS, &[]);
     let tenant = |name: &str| Asked::new("GET", "/tenant", &[("x-tenant", name)]);
     let user = |name: &str| Asked::get("/user").claims(json!({ "sub": name }));
+    let twice = |one: &str, other: &str| {
+        Asked::new("GET", "/tenant", &[("x-tenant", one), ("x-tenant", other)])
+    };
+    let key = |values: &[&str]| {
+        let headers: Vec<_> = values.iter().map(|value| ("x-key", *value)).collect();
+        Asked::new("GET", "/key", &headers)
+    };
     for (asked, expected) in [
         (Asked::get("/limited"), "allow"),
         (Asked::get("//LIMITED;a?b").from("192.0.2.2"), "deny ambiguous_path"),
@@ -236,6 +245,14 @@ rate_limits:
         // Without the header it counts by address: leaving it out is no way around.
         (Asked::get("/tenant"), "allow"),
         (Asked::get("/tenant"), "deny rate_limit"),
+        // Nor are several of which nobody knows which one counts.
+        (twice("c", "d"), "deny rate_limit"),
+        (twice("c", "d").from("192.0.2.7"), "allow"),
+        (twice("c", "e").from("192.0.2.7"), "deny rate_limit"),
+        // The same twice is one, and an address as the value is not the address itself.
+        (twice("a", "a"), "deny rate_limit"),
+        (tenant("192.0.2.8"), "allow"),
+        (Asked::get("/tenant").from("192.0.2.8"), "allow"),
         (Asked::get("/trial"), "allow"),
         (Asked::get("/trial"), "allow"),
         (user("alice"), "allow"),
@@ -243,6 +260,15 @@ rate_limits:
         (user("bob"), "allow"),
         (Asked::get("/user"), "allow"),
         (Asked::get("/user"), "allow"),
+        (Asked::get("/window"), "allow"),
+        (Asked::get("/window"), "deny rate_limit"),
+        // Who has no key is not limited, who has two is.
+        (key(&[]), "allow"),
+        (key(&[]), "allow"),
+        (key(&["a"]), "allow"),
+        (key(&["a"]), "deny rate_limit"),
+        (key(&["a", "b"]), "allow"),
+        (key(&["c", "a"]), "deny rate_limit"),
     ] {
         let answer = service.check(&asked).await.unwrap();
         assert_eq!(verdict(&answer), expected, "{:?} {:?}", asked.http.path, asked.context.source);
@@ -342,11 +368,18 @@ async fn rules_see_heads_and_bodies() {
         assert!(told.contains(&format!("StringValue(\"{facts}\")")), "{:?}: {told}", asked.http);
     }
     assert!(service.metric("glacis_authz_uninspected_total{reason=\"body_not_sent\"}") > 1.5);
+    for (profile, expected) in [("looks", "looks"), ("other", "plain")] {
+        let answer = service.check(&Asked::get("/").profile(profile)).await.unwrap();
+        let told = format!("{:?}", answer.dynamic_metadata);
+        assert!(told.contains(&format!("StringValue(\"{expected}\")")), "{profile}: {told}");
+    }
 }
 
 /// What is wrong, and what the message has to name.
 #[test]
 fn wrong_configurations_are_refused() {
+    const BAN: &str =
+        "{name: knocking, reasons: [policy], capacity: 1, leak_seconds: 1, ban_seconds: 1}";
     let hash = "sha256:44cfdcdd88354fa1412781f5a01a901c9112db33bfa8b165fbec9b618d9cf112";
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("ext-authz-wrong");
     std::fs::create_dir_all(&folder).unwrap();
@@ -380,6 +413,22 @@ fn wrong_configurations_are_refused() {
             &["rate_limits", "\"a\""],
         ),
         ("rate_limits: [{name: a, requests: 1, key: []}]", &["rate_limits[0].key"]),
+        ("rate_limits: [{name: client/a, requests: 1}]", &["rate_limits[0].name", "another name"]),
+        (
+            "rate_limits: [{name: a, requests: 1, burst: 2, algorithm: fixed_window}]",
+            &["rate_limits[0].burst", "remove it"],
+        ),
+        (
+            "rate_limits: [{name: a, requests: 1, match: {paths: [a]}}]",
+            &["rate_limits[0].match.paths", "'/'"],
+        ),
+        (
+            "policies: [{name: a, match: {hosts: ['*example.com']}}]",
+            &["policies[0].match.hosts", "*.NAME"],
+        ),
+        (&format!("bans: [{BAN}, {BAN}]"), &["bans", "\"knocking\""]),
+        (&format!("bans: [{}]", [BAN; 65].join(", ")), &["bans", "at most 64"]),
+        (&format!("bans: [{}]", BAN.replace("policy", "banned")), &["bans[0].reasons", "no_key"]),
         ("rate_limits: [{name: a, requests: 1, cost: 2}]", &["rate_limits[0].cost"]),
         ("profile: a", &["profile"]),
         ("profiles: {a: {}}", &["profiles.a.rules"]),
@@ -419,4 +468,8 @@ fn keys_are_hashed_by_the_command() {
     let (key, hash) = made.split_once('\n').unwrap();
     let key = key.strip_prefix("key: ").unwrap();
     assert_eq!(hash.trim(), format!("hash: {}", run(&["hash-key"], key).trim()));
+    // One that is longer than keys may be has no hash.
+    for (bytes, has_hash) in [(512, true), (513, false)] {
+        assert_eq!(!run(&["hash-key"], &"a".repeat(bytes)).is_empty(), has_hash, "{bytes}");
+    }
 }

@@ -10,8 +10,8 @@
 --   'decay', member, amount, seconds         it loses the amount for each so many seconds passed
 -- Without changes nothing is written.
 --
--- Answers for how many milliseconds it is kept (-2: it is not there), and four for each member: name, value, milliseconds until it goes (-1: never), milliseconds since
--- it was made, or last made smaller.
+-- Answers for how many milliseconds it is kept (-2: it is not there), and four for each member: name, value,
+-- milliseconds until it goes (-1: never), milliseconds since it was made, or last made smaller.
 
 local EXACT_MAX = 9007199254740992
 

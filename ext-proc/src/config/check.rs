@@ -1,11 +1,14 @@
 //! What a configuration must not say, though it can be read.
 
-use glacis_service::{config::ensure, tls::Tls};
+use glacis_service::config::{check_listeners, ensure};
 
 use super::Config;
 
 /// Refused requests that may be kept.
 const RECENT_MAX: usize = 10_000;
+
+/// What may wait for a thread: queues have their places from the start.
+const QUEUE_MAX: usize = 1_048_576;
 
 /// Profiles that one service may have: each keeps memory of its own.
 const PROFILES_MAX: usize = 1_024;
@@ -54,11 +57,7 @@ impl Config {
 
     /// What there is once for the whole service.
     fn check_service(&self) -> Result<(), (&'static str, &'static str)> {
-        ensure(
-            self.listen.tcp.is_some() || self.listen.unix.is_some(),
-            "listen",
-            "nothing to listen on: write an address in listen.tcp or a path in listen.unix.path",
-        )?;
+        check_listeners(&self.listen, &self.admin)?;
         if let Some(canary) = &self.canary_envoy {
             ensure(
                 canary.is_allowed(),
@@ -71,12 +70,6 @@ impl Config {
                 "write a host name in `host`, and a path with a query in `uri`, without blanks",
             )?;
         }
-        ensure(
-            self.admin.is_allowed(),
-            "admin.address",
-            "other machines could reach it, and nobody is asked who he is: write an address of this machine \
-             (127.0.0.1), a client_ca in admin.tls, or admin.allow_remote: true",
-        )?;
         ensure(
             self.recent.requests_max <= RECENT_MAX,
             "recent.requests_max",
@@ -97,6 +90,16 @@ impl Config {
             "out_of_band_threads",
             "nothing would be evaluated out of band: write 1 or more",
         )?;
+        for (key, places) in [
+            ("evaluation_queue_max", self.evaluation_queue_max),
+            ("out_of_band_queue_max", self.out_of_band_queue_max),
+        ] {
+            ensure(
+                places <= QUEUE_MAX,
+                key,
+                "there is no room for so many: write 1048576 or less",
+            )?;
+        }
         ensure(
             self.profiles.len() < PROFILES_MAX,
             "profiles",
@@ -105,18 +108,15 @@ impl Config {
         self.check_outputs()
     }
 
-    /// Where records and spans go, and who may connect.
+    /// Where records and spans go.
     fn check_outputs(&self) -> Result<(), (&'static str, &'static str)> {
-        for (key, tls) in [("listen.tls", &self.listen.tls), ("admin.tls", &self.admin.tls)] {
-            tls.as_ref().map_or(Ok(()), Tls::check).map_err(|message| (key, message))?;
-        }
         ensure(self.audit.files_max > 0, "audit.files_max", "write 1 or more: one is written to")?;
-        let percents = [self.audit.sample_percent, self.traces.sample_percent];
-        ensure(
-            percents.iter().all(|percent| *percent <= 100),
-            "sample_percent",
-            "of audit and traces: write a number from 0 to 100",
-        )?;
+        for (key, percent) in [
+            ("audit.sample_percent", self.audit.sample_percent),
+            ("traces.sample_percent", self.traces.sample_percent),
+        ] {
+            ensure(percent <= 100, key, "write a number from 0 to 100")?;
+        }
         ensure(
             self.otlp.endpoint.is_some() || !(self.audit.otlp || self.traces.enabled),
             "otlp.endpoint",

@@ -56,8 +56,10 @@ fn errors_say_where_and_what() {
         ("directives: a\nparanoia: 2\ndetection_paranoia: 1\n", "detection_paranoia"),
         ("directives: a\ninbound_threshold: 0\n", "inbound_threshold"),
         ("directives: a\naudit: {files_max: 0}\n", "audit.files_max"),
-        ("directives: a\naudit: {sample_percent: 101}\n", "sample_percent"),
-        ("directives: a\ntraces: {sample_percent: 101}\n", "sample_percent"),
+        ("directives: a\naudit: {sample_percent: 101}\n", "audit.sample_percent"),
+        ("directives: a\ntraces: {sample_percent: 101}\n", "traces.sample_percent"),
+        ("directives: a\nevaluation_queue_max: 1048577\n", "evaluation_queue_max"),
+        ("directives: a\nout_of_band_queue_max: 1048577\n", "out_of_band_queue_max"),
         ("directives: a\naudit: {otlp: true}\n", "otlp.endpoint"),
         ("directives: a\ntraces: {enabled: true}\n", "otlp.endpoint"),
         (
@@ -96,6 +98,23 @@ fn errors_say_where_and_what() {
         assert_eq!(parse::<Config>(&text).unwrap().check(), Ok(()), "{text}");
     }
 }
+
+#[test]
+fn what_waits_for_a_restart() {
+    for (text, keys) in [
+        ("", &[][..]),
+        ("cost_sample: 5\nrecent: {whole: false}\n", &[]),
+        ("audit: {format: ocsf, sample_percent: 5}\nlimits: {arguments_max: 5}\n", &[]),
+        ("max_streams: 5\ncanary_seconds: 0\n", &["canary_seconds", "max_streams"]),
+        ("audit: {stdout: false}\n", &["audit"]),
+        ("limits: {collection_bytes_max: 5}\n", &["limits"]),
+        ("recent: {requests_max: 5}\n", &["recent"]),
+    ] {
+        let other: Config = parse(text).unwrap();
+        assert_eq!(Config::default().differs_beyond_reload(&other), keys, "{text}");
+    }
+}
+
 #[test]
 fn a_profile_is_the_top_of_the_file_with_changes() {
     let config: Config = parse(

@@ -13,7 +13,7 @@ use super::{
     rule_hits::PLACES,
     table,
 };
-use crate::{alarm::Alarm, collections::EVENTS};
+use crate::{alarm::Alarm, collections::EVENTS, shadow::ONLY};
 use glacis_inspector::Uninspected;
 
 const HEAD: &str = "\
@@ -118,7 +118,7 @@ fn labels() -> String {
                 listed(&Losses::REASONS)
             ),
         ),
-        ("only", listed(&["current", "shadow"])),
+        ("only", listed(&ONLY)),
         ("event", listed(&EVENTS)),
         ("scenario", "the names of `bans.scenarios`".to_owned()),
         ("sink", listed(&Losses::SINKS)),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use glacis_inspector::{Decision, End};
 
-use super::{Half, OWN_HEADERS, Session, end_of, lot, part};
+use super::{Half, OWN_HEADERS, Session, end_of, part};
 use crate::{
+    chance,
     out_of_band::{Dropped, OutOfBand, Task, left_out},
     profile::Profile,
     recording::{NoRoom, Recorder},
@@ -25,7 +26,7 @@ impl Session {
         (time, lot): (Duration, u8),
     ) {
         let watch = &profile.watch;
-        let drawn = |shadow: &Shadow| shadow.sample.has(self::lot());
+        let drawn = |shadow: &Shadow| shadow.sample.has(chance::lot());
         let shadowed = watch.shadow.as_ref().is_some_and(drawn);
         let Some(wanted) = watch.wanted(lot, shadowed) else { return };
         let share = self.shared.out_of_band.share();

@@ -24,7 +24,7 @@ const BROTLI_BLOCK_BYTES: usize = 1 << 16;
 /// What a body may always decode to, whatever its length ([`Limits::decoded_ratio_max`]).
 const RATIO_BYTES_FREE: usize = 64 << 10;
 
-/// The name of a coding, and an encoder for it.
+/// Makes a body in some coding of a plain one.
 type Encoder = fn(&[u8]) -> Vec<u8>;
 
 /// What `Content-Encoding` says, and what makes a body of it from a plain one.

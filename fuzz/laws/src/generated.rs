@@ -10,11 +10,13 @@
 //!
 //! Each rule is a line: a character each for targets, operator, two transformations, actions and phase, a
 //! space, and the operator's parameter. A character chooses by its value; an upper-case one for the
-//! actions chains the rule to the next.
+//! actions chains the rule to the next, and one for the phase has it asked again in the next phase, with
+//! all that is chained to it: what was there of a value the first time must not be taken for what is there
+//! the second time.
 
 use std::sync::Arc;
 
-use glacis_engine::{Input, NoFiles, Program, transform};
+use glacis_engine::{Input, NoFiles, Parts, Program, transform};
 use seclang::{Directive, DirectiveKind, SourceId, parse};
 
 use crate::{
@@ -30,6 +32,9 @@ const RULES_MAX: usize = 8;
 
 /// The first id, behind those of `bodies.conf`.
 const ID_FIRST: usize = 101;
+
+/// What is added to the id of a rule that is asked again.
+const ID_AGAIN: usize = 100;
 
 const TARGETS: &[&str] = &[
     "ARGS",
@@ -118,18 +123,41 @@ pub(crate) fn parts(input: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// The program of these rules, with its fast path and without; those that do not compile are left out.
 pub(crate) fn programs(rules: &[u8]) -> [Arc<Program>; 2] {
-    let mut chains = chains(rules);
-    if build(&chains).is_none() {
-        chains.retain(|chain| build(std::slice::from_ref(chain)).is_some());
-    }
-    let program = || build(&chains).expect("each of them compiles");
+    let chains = compiling(rules);
+    let program = || build(&chains, &mut Parts::default()).expect("each of them compiles");
     [program(), program().without_gates()].map(Arc::new)
 }
 
-fn build(chains: &[String]) -> Option<Program> {
+/// The program of these rules, and that of the second half of them: each alone, and built with what the
+/// other one is made of.
+pub(crate) fn sharing(rules: &[u8]) -> [[Arc<Program>; 2]; 2] {
+    let chains = compiling(rules);
+    let half = &chains[chains.len() / 2..];
+    let program = |chains: &[String], parts: &mut Parts| {
+        Arc::new(build(chains, parts).expect("each of them compiles"))
+    };
+    let mut parts = Parts::default();
+    let half_alone = program(half, &mut parts);
+    let sharing = program(&chains, &mut parts);
+    let half_sharing = program(half, &mut parts);
+    let alone = program(&chains, &mut Parts::default());
+    [[alone, sharing], [half_alone, half_sharing]]
+}
+
+/// The chains of these rules that compile.
+fn compiling(rules: &[u8]) -> Vec<String> {
+    let compiles = |chains: &[String]| build(chains, &mut Parts::default()).is_some();
+    let mut chains = chains(rules);
+    if !compiles(&chains) {
+        chains.retain(|chain| compiles(std::slice::from_ref(chain)));
+    }
+    chains
+}
+
+fn build(chains: &[String], parts: &mut Parts) -> Option<Program> {
     let text = ["SecRuleEngine On\n", BODIES, &chains.concat(), "SecMarker END\n"].concat();
     let input = Input::Text { name: "generated.conf".to_owned(), text };
-    Program::build(&[input], &NoFiles, limits()).ok()
+    Program::build_with(&[input], &NoFiles, limits(), parts).ok()
 }
 
 /// The parameters of the rules.
@@ -149,28 +177,47 @@ fn lines(rules: &[u8]) -> impl Iterator<Item = (&[u8; 6], String)> {
 /// The text of each rule with the rules that are chained to it.
 fn chains(rules: &[u8]) -> Vec<String> {
     let mut chains: Vec<String> = Vec::new();
-    let mut is_link = false;
+    // The last chains, to which the next rule belongs.
+    let mut open = 0;
     for (index, (choices, parameter)) in lines(rules).enumerate() {
         let is_chained = choices[4].is_ascii_uppercase();
-        let id = (!is_link).then_some(ID_FIRST + index);
-        let Some(rule) = with_parameter(&template(choices, id, is_chained), &parameter) else {
-            continue;
-        };
-        match chains.last_mut() {
-            Some(chain) if is_link => chain.push_str(&rule),
-            _ => chains.push(rule),
+        let rule = |start| with_parameter(&template(choices, start, is_chained), &parameter);
+        if open > 0 {
+            let Some(link) = rule(None) else { continue };
+            chains.iter_mut().rev().take(open).for_each(|chain| chain.push_str(&link));
+        } else {
+            let begun: Vec<String> =
+                starts(index, choices[5]).filter_map(|start| rule(Some(start))).collect();
+            open = begun.len();
+            chains.extend(begun);
         }
-        is_link = is_chained;
+        if !is_chained {
+            open = 0;
+        }
     }
     chains
 }
 
-fn template(choices: &[u8; 6], id: Option<usize>, is_chained: bool) -> String {
-    let &[target, operator, first, second, action, phase] = choices;
+/// What only the first rule of a chain has.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    id: usize,
+    phase: u8,
+}
+
+fn starts(index: usize, choice: u8) -> impl Iterator<Item = Start> {
+    let id = ID_FIRST + index;
+    let first = Start { id, phase: 1 + choice % 5 };
+    let again = Start { id: id + ID_AGAIN, phase: 1 + first.phase % 5 };
+    [Some(first), choice.is_ascii_uppercase().then_some(again)].into_iter().flatten()
+}
+
+fn template(choices: &[u8; 6], start: Option<Start>, is_chained: bool) -> String {
+    let &[target, operator, first, second, action, _] = choices;
     let mut actions = pick(ACTIONS, action).to_owned();
-    if let Some(id) = id {
+    if let Some(Start { id, phase }) = start {
         let starter = pick(STARTER_ACTIONS, action);
-        actions += &format!(",id:{id},phase:{},{starter}", 1 + phase % 5);
+        actions += &format!(",id:{id},phase:{phase},{starter}");
     }
     if is_chained {
         actions += ",chain";
@@ -225,9 +272,12 @@ mod tests {
                 _ => "1",
             };
             for choices in [[choice; 6], [choice, choice, b'0', b'0', b'a', choice]] {
-                let template = template(&choices, Some(ID_FIRST), false);
-                let rule = with_parameter(&template, parameter).expect("it is SecLang");
-                assert!(build(std::slice::from_ref(&rule)).is_some(), "{rule}");
+                for start in starts(0, choice) {
+                    let template = template(&choices, Some(start), false);
+                    let rule = with_parameter(&template, parameter).expect("it is SecLang");
+                    let program = build(std::slice::from_ref(&rule), &mut Parts::default());
+                    assert!(program.is_some(), "{rule}");
+                }
             }
         }
     }
@@ -240,7 +290,30 @@ mod tests {
         let chains = chains(rules);
         assert_eq!(chains.len(), 2, "{chains:?}");
         assert_eq!(chains[1].matches("SecRule").count(), 2, "{chains:?}");
-        assert!(build(&chains).is_none());
+        assert!(build(&chains, &mut Parts::default()).is_none());
         let _ = programs(rules);
+    }
+
+    #[test]
+    fn a_rule_is_asked_again_with_what_is_chained_to_it() {
+        let rules = b"ma00BD a\nna00b0 b\nna00b0 c";
+        let chains = chains(rules);
+        let begins = ["id:101,phase:4,", "id:201,phase:5,", "id:103,phase:4,"];
+        assert_eq!(chains.len(), begins.len(), "{chains:?}");
+        for (chain, begin) in chains.iter().zip(begins) {
+            assert!(chain.contains(begin), "{begin} is not in {chain}");
+        }
+        let rules: Vec<usize> =
+            chains.iter().map(|chain| chain.matches("SecRule ").count()).collect();
+        assert_eq!(rules, [2, 2, 1]);
+    }
+
+    #[test]
+    fn programs_share_what_they_have_in_common() {
+        let [whole, half] = sharing(b"xe00b3 a b c\nxe00b3 a b\nxa00b3 d\nxa00b3 e");
+        let counts = [whole, half].map(|programs| programs.map(|program| program.rule_count()));
+        let [[alone, sharing], [half_alone, half_sharing]] = counts;
+        assert_eq!((alone, half_alone), (sharing, half_sharing));
+        assert_eq!(alone, half_alone + 2);
     }
 }

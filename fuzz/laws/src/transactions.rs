@@ -151,7 +151,8 @@ impl Judges {
     }
 }
 
-/// Every rule with its gate says and does the same as every rule run.
+/// Every rule with its gate says and does the same as every rule run, and a program that shares parts with
+/// another the same as one that was built alone.
 pub fn fast_path(input: &[u8]) {
     static JUDGES: OnceLock<Judges> = OnceLock::new();
     if let Some((rules, message)) = generated::parts(input) {
@@ -159,7 +160,11 @@ pub fn fast_path(input: &[u8]) {
         let parameters = generated::parameters(rules);
         let sample = |text: &String| encoded_sample(text, &mut choices);
         let samples: Vec<Vec<u8>> = parameters.iter().map(sample).collect();
-        return gates_change_nothing(&generated::programs(rules), message, &samples);
+        gates_change_nothing(&generated::programs(rules), message, &samples);
+        for programs in generated::sharing(rules) {
+            sharing_changes_nothing(&programs, message, &samples);
+        }
+        return;
     }
     let judges = JUDGES.get_or_init(|| match std::env::var_os(CRS_DIR) {
         Some(folder) => Judges::of_crs(Path::new(&folder)),
@@ -191,6 +196,17 @@ fn gates_change_nothing(programs: &[Arc<Program>; 2], message: &[u8], samples: &
     let [fast, slow] = &mut used;
     let rested = message.outcome_rested(fast);
     assert_eq!(rested, message.outcome(slow, &[]), "with its memory given back between phases");
+}
+
+fn sharing_changes_nothing(programs: &[Arc<Program>; 2], message: &[u8], samples: &[Vec<u8>]) {
+    let message = with_values(message, samples);
+    let message = Message::parse(&message);
+    let [alone, sharing] = programs.each_ref().map(|program| {
+        let mut transaction = fresh(program).with_trace();
+        let told = message.outcome(&mut transaction, &[]);
+        [told, story(&transaction), message.outcome(&mut fresh(program), &[])]
+    });
+    assert_eq!(alone, sharing, "built alone, and with parts of another");
 }
 
 /// CRS with all its rules, none of which ends a request.

@@ -119,7 +119,7 @@ fn push_message(
     let said = Said::by(rule, transaction, redaction);
     let found = rule.matches.first().map_or_else(String::new, |found| {
         let (variable, value) = (text(&found.variable), text(&found.value));
-        let value = redaction.value(&found.variable, &value);
+        let value = said.value(found, &value, redaction);
         format!("Matched against variable `{variable}' (Value: `{value}' )")
     });
     let number = |number: Option<u8>| number.unwrap_or(0).to_string();

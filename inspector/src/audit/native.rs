@@ -134,11 +134,11 @@ pub(super) fn push_rule(
         .strings("tags", rule.tags.iter().take(TAGS_MAX).map(|tag| cut(tag)))
         .string("file", cut(rule.file))
         .number("line", rule.line);
-    push_matches(object.key("matches"), rule.matches, redaction);
+    push_matches(object.key("matches"), rule.matches, &said, redaction);
     object.end();
 }
 
-fn push_matches(out: &mut String, matches: &[Match], redaction: &Redaction) {
+fn push_matches(out: &mut String, matches: &[Match], said: &Said<'_>, redaction: &Redaction) {
     out.push('[');
     for (position, found) in matches.iter().take(MATCHES_MAX).enumerate() {
         if position > 0 {
@@ -148,7 +148,7 @@ fn push_matches(out: &mut String, matches: &[Match], redaction: &Redaction) {
         let value = text(&found.value);
         object
             .string("variable", &text(&found.variable))
-            .string("value", redaction.value(&found.variable, &value));
+            .string("value", said.value(found, &value, redaction));
         object.end();
     }
     out.push(']');

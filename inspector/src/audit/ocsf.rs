@@ -197,7 +197,7 @@ fn push_rule(
     }
     let values = rule.matches.iter().take(MATCHES_MAX).map(|found| {
         let value = text(&found.value);
-        redaction.value(&found.variable, &value).to_owned()
+        said.value(found, &value, redaction).to_owned()
     });
     let values: Vec<String> = values.collect();
     object.strings("match_details", values.iter().map(String::as_str));

@@ -137,6 +137,19 @@ pub struct RedisCounters {
 }
 
 impl RedisCounters {
+    /// Requests by what became of them, under the names that metrics give it.
+    #[must_use]
+    pub fn by_result(&self) -> [(&'static str, u64); 5] {
+        let counters = [
+            ("answered", &self.answered),
+            ("late", &self.late),
+            ("refused", &self.refused),
+            ("unavailable", &self.unavailable),
+            ("crowded", &self.crowded),
+        ];
+        counters.map(|(result, counter)| (result, counter.load(Ordering::Relaxed)))
+    }
+
     fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -288,6 +301,10 @@ impl Line {
         circuit.connection.clone().map(|connection| (connection, circuit.generation))
     }
 
+    fn generation(&self) -> u64 {
+        self.circuit.read().unwrap_or_else(PoisonError::into_inner).generation
+    }
+
     /// Counts a failure that the server, or the connection, has told.
     fn failed(&self, error: &RedisError, generation: u64) -> StoreError {
         let code = answered_code(error);
@@ -308,6 +325,9 @@ impl Line {
     }
 
     fn count_failure(&self, generation: u64) {
+        if self.generation() != generation {
+            return;
+        }
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if failures >= self.config.failures_max {
             self.open(generation);

@@ -26,6 +26,12 @@ async fn guarded(server: &RedisServer) -> Guarded<RedisStore> {
     Guarded::new(redis(away(server), &now_us).await, 2, MemoryStore::new(100))
 }
 
+/// How many requests to Redis ended so.
+fn ended(store: &RedisStore, result: &str) -> u64 {
+    let counted = store.redis().counters().by_result();
+    counted.iter().find(|(name, _)| *name == result).unwrap().1
+}
+
 /// An ask of each policy, of a counter each.
 fn policies() -> [Ask; 3] {
     [OnStoreFailure::Allow, OnStoreFailure::Deny, OnStoreFailure::Local].map(|policy| Ask {
@@ -63,6 +69,7 @@ async fn each_ask_says_what_is_answered_without_redis() {
     server.kill();
     until_away(&store).await;
     let [allow, deny, local] = policies();
+    let before = store.counters().by_policy();
     // The share of one of two is a burst of 2, of which one is gone.
     let asked = Instant::now();
     let answers = store.take(&[allow.clone(), deny.clone(), local.clone()], EACH).await.unwrap();
@@ -83,10 +90,11 @@ async fn each_ask_says_what_is_answered_without_redis() {
         let answers = told(&store.take(&asks, ALL).await.unwrap());
         assert!(answers.starts_with(expected), "{answers}");
     }
-    let counters = store.counters();
-    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    assert!(count(&counters.allowed) >= 3 && count(&counters.denied) >= 2);
-    assert!(count(&counters.local) >= 3);
+    // The first call asked for one of each, and the table for six more.
+    let after = store.counters().by_policy().into_iter().zip(before);
+    let since: Vec<_> = after.map(|((policy, now), (_, then))| (policy, now - then)).collect();
+    assert_eq!(since, [("allow", 3), ("deny", 2), ("local", 4)]);
+    assert!(ended(store.store(), "unavailable") >= 4, "a call is a request");
     let returned = store.give_back(&[]).await;
     assert_eq!(returned, Ok(()), "nothing to give back is no failure");
 }
@@ -132,7 +140,7 @@ async fn frozen() {
     }
     let counters = store.store().redis().counters();
     assert!(!counters.is_closed.load(Ordering::Relaxed));
-    assert!(counters.late.load(Ordering::Relaxed) >= 5);
+    assert!(ended(store.store(), "late") >= 5);
     kill_process(server.process(), Signal::CONT).unwrap();
     until_back(&store).await;
 }
@@ -148,6 +156,7 @@ async fn no_more_than_so_many_at_once() {
         tokio::join!(Store::take(&store, &asks, EACH), Store::take(&store, &asks, EACH));
     assert!(first.is_ok());
     assert_eq!(second, Err(StoreError::Crowded));
+    assert_eq!((ended(&store, "answered"), ended(&store, "crowded")), (1, 1));
     assert!(Store::take(&store, &asks, EACH).await.is_ok());
     assert!(store.redis().counters().is_closed.load(Ordering::Relaxed), "nothing is wrong");
 }
@@ -164,6 +173,7 @@ async fn full_or_a_replica() {
         assert!(server.answers(begin, "+OK"));
         let result = Store::take(store.store(), &policies(), EACH).await;
         assert_eq!(result, Err(StoreError::Refused(code.to_owned())));
+        assert_eq!(ended(store.store(), "refused"), 1);
         until_away(&store).await;
         assert!(server.answers(end, "+OK"));
         until_back(&store).await;

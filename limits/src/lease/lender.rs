@@ -148,7 +148,9 @@ impl Lender {
     pub fn offer(&mut self, key: Key, borrower: u64, ask: &Ask, now_ns: u64) -> Offer {
         if !self.has_room(&key, borrower, now_ns) {
             self.full += 1;
-            return Offer { key, borrower, owed: 0, tokens: 0, is_full: true };
+            // Without a lease, but what was spent is collected all the same.
+            let owed = ask.spent.min(self.terms.tokens);
+            return Offer { key, borrower, owed, tokens: 0, is_full: true };
         }
         let terms = self.terms;
         let account = self.accounts.entry(key).or_default();

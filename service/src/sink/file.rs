@@ -1,4 +1,4 @@
-//! A file that is exchanged for a new one when it is large enough, and whenever somebody else has moved it.
+//! A file that is exchanged for a new one when it is large enough, and opened anew when somebody else has moved it.
 
 use core::fmt;
 use std::{
@@ -83,6 +83,18 @@ impl RotatedFile {
     }
 
     fn exchange(&mut self) -> io::Result<()> {
+        // Where there is none, an attempt before has come no further, or somebody has moved it: to move the old ones
+        // on once more would cost one of them each time.
+        if fs::symlink_metadata(&self.path).is_ok() {
+            self.move_on()?;
+        }
+        (self.file, self.bytes) = open(&self.path, self.rotation.mode)?;
+        self.torn = false;
+        Ok(())
+    }
+
+    /// Makes room for a new file: each takes the number behind its own, and the last one goes.
+    fn move_on(&self) -> io::Result<()> {
         let old = |number: u16| {
             let mut name = self.path.clone().into_os_string();
             name.push(format!(".{number}"));
@@ -101,8 +113,6 @@ impl RotatedFile {
         if last > 0 {
             fs::rename(&self.path, old(1))?;
         }
-        (self.file, self.bytes) = open(&self.path, self.rotation.mode)?;
-        self.torn = false;
         Ok(())
     }
 }
@@ -264,6 +274,23 @@ mod tests {
         output.write(b"three\n").unwrap();
         let texts: Vec<_> = files(&folder).into_iter().map(|(_, text)| text).collect();
         assert_eq!(texts, ["three\n", "one\ntwo\n"]);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// As after an attempt that has moved the file, and could not begin another one.
+    #[test]
+    fn a_file_that_is_gone_costs_no_other() {
+        let folder = folder("gone");
+        let path = folder.join("a");
+        fs::write(folder.join("a.1"), "old\n").unwrap();
+        let mut output = RotatedFile::open(&path, ROTATION).unwrap();
+        output.write(b"0123456789\n").unwrap();
+        fs::rename(&path, folder.join("moved")).unwrap();
+        output.write(b"abcdefghij\n").unwrap();
+        let files = files(&folder);
+        let found: Vec<_> =
+            files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        assert_eq!(found, [("a", "abcdefghij\n"), ("a.1", "old\n"), ("moved", "0123456789\n")]);
         fs::remove_dir_all(folder).unwrap();
     }
 

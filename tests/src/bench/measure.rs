@@ -28,14 +28,8 @@ impl Account {
     ///
     /// If it has ended.
     pub fn of(process: &str, id: u32) -> Outcome<Self> {
-        let read = |file: &str| {
-            fs::read_to_string(format!("/proc/{id}/{file}")).map_err(doing("read an account"))
-        };
-        let (stat, status) = (read("stat")?, read("status")?);
-        // The name of the program, in parentheses, may have blanks in it.
-        let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
-        let ticks: f64 =
-            fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+        let status = fs::read_to_string(format!("/proc/{id}/status"));
+        let status = status.map_err(doing("read the size of a process"))?;
         let bytes = |name: &str| -> Option<u64> {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
             Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
@@ -43,20 +37,33 @@ impl Account {
         let (Some(rss), Some(rss_peak)) = (bytes("VmRSS:"), bytes("VmHWM:")) else {
             return Err(Failure::new(format!("{process} has ended")));
         };
-        Ok(Self {
-            process: process.to_owned(),
-            cpu_seconds: ticks / TICKS_PER_SECOND,
-            rss,
-            rss_peak,
-        })
+        Ok(Self { process: process.to_owned(), cpu_seconds: cpu_seconds(id)?, rss, rss_peak })
     }
+}
+
+/// CPU time that a process has taken so far, in seconds.
+///
+/// # Errors
+///
+/// If it has ended.
+pub(crate) fn cpu_seconds(id: u32) -> Outcome<f64> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat"));
+    Ok(seconds(&stat.map_err(doing("read the CPU time of a process"))?, OWN))
 }
 
 /// CPU time of this process's children that have ended, in seconds.
 pub(super) fn children_seconds() -> f64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    seconds(&fs::read_to_string("/proc/self/stat").unwrap_or_default(), OF_CHILDREN)
+}
+
+/// Fields of `stat` behind the name of the program, before the two of CPU time in user mode and in the kernel.
+const OWN: usize = 11;
+const OF_CHILDREN: usize = 13;
+
+fn seconds(stat: &str, before: usize) -> f64 {
+    // The name of the program, in parentheses, may have blanks in it.
     let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
-    let ticks = fields.skip(13).take(2).filter_map(|field| field.parse::<f64>().ok());
+    let ticks = fields.skip(before).take(2).filter_map(|field| field.parse::<f64>().ok());
     ticks.sum::<f64>() / TICKS_PER_SECOND
 }
 
@@ -172,5 +179,19 @@ impl Row {
             if self.shed > 0 { format!(", {} turned away", self.shed) } else { String::new() },
             if self.held { "" } else { " (not held)" },
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_found_behind_any_name() {
+        let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 300 100 20 0 1 0 5 6 7";
+        assert!((seconds(stat, OWN) - 3.0).abs() < 1e-9);
+        assert!((seconds(stat, OF_CHILDREN) - 4.0).abs() < 1e-9);
+        let own = Account::of("self", std::process::id()).unwrap();
+        assert!(own.rss > 0 && own.rss_peak >= own.rss, "{own:?}");
     }
 }

@@ -1,43 +1,27 @@
 //! Envoy's own load generator, where it is on the path: a second opinion on rates that ours has sent.
 //!
-//! Its default predicates end a run at the first 4xx, and `--concurrency` multiplies the rate, so both are set. It reads requests from a
-//! file, of which it takes those without a body here. It is not packaged, and what is tested is that its JSON is read.
+//! Its default predicates end a run at the first 4xx, and `--concurrency` multiplies the rate, so both are set. It reads requests
+//! from a file, which has none with a body here. It is not packaged, and what is tested is that its JSON is read.
 
-use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::told::{self, Told};
-use crate::failure::{Failure, Outcome, io};
-use crate::load::{Pace, Plan};
+use super::told::{Generator, Told};
+use crate::load::Plan;
 
 /// The most bytes of a file of requests that it reads.
 const FILE_BYTES_MAX: usize = 1_000_000;
 
-/// Its name.
-pub const PROGRAM: &str = "nighthawk_client";
-
-/// Sends what is planned by it; `None` where it is not there, in a closed loop, and for requests with bodies.
-///
-/// # Errors
-///
-/// If it fails, or says what is not understood.
-pub fn run(plan: &Plan<'_>, folder: &Path) -> Outcome<Option<Told>> {
-    let (Some(program), Pace::Open(rate)) = (told::program(PROGRAM), plan.pace) else {
-        return Ok(None);
-    };
-    let Some(requests) = requests(plan) else { return Ok(None) };
-    let file = folder.join("nighthawk.json");
-    fs::write(&file, requests).map_err(io("write", &file))?;
-    let mut command = Command::new(&program);
-    command.args(arguments(plan, rate, &file));
-    let (text, cpu_seconds) = told::output(&mut command, plan.time, &folder.join("nighthawk.out"))?;
-    let told =
-        told(&text).ok_or_else(|| Failure::new(format!("nighthawk_client: {text:.2000}")))?;
-    Ok(Some(Told { cpu_seconds, ..told }))
-}
+/// It is told of requests in JSON.
+pub const GENERATOR: Generator = Generator {
+    name: "nighthawk",
+    program: "nighthawk_client",
+    file: "nighthawk.json",
+    requests,
+    arguments,
+    told,
+};
 
 fn arguments(plan: &Plan<'_>, rate: f64, file: &Path) -> Vec<String> {
     let source = json!({
@@ -128,7 +112,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::load::Shot;
+    use crate::load::{Pace, Shot};
 
     #[test]
     fn its_json_is_read() {

@@ -1,40 +1,18 @@
 //! oha, where it is there: a second opinion on rates that ours has sent. It is open-loop with latencies corrected for
 //! coordinated omission; it sends the paths of all requests with the header fields of the first one.
 
-use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 
-use super::told::{self, Told};
-use crate::failure::{Failure, Outcome, io};
-use crate::load::{Pace, Plan};
+use super::told::{Generator, Told};
+use crate::load::Plan;
 
-/// Its name.
-pub const PROGRAM: &str = "oha";
+/// It is told of the paths of requests, one a line.
+pub const GENERATOR: Generator =
+    Generator { name: "oha", program: "oha", file: "oha.urls", requests: urls, arguments, told };
 
-/// Sends what is planned by it; `None` where it is not there, in a closed loop, and for requests with bodies.
-///
-/// # Errors
-///
-/// If it fails, or says what is not understood.
-pub fn run(plan: &Plan<'_>, folder: &Path) -> Outcome<Option<Told>> {
-    let (Some(program), Pace::Open(rate)) = (told::program(PROGRAM), plan.pace) else {
-        return Ok(None);
-    };
-    let (Some(urls), Some(fields)) = (urls(plan), fields(plan)) else { return Ok(None) };
-    let file = folder.join("oha.urls");
-    fs::write(&file, urls).map_err(io("write", &file))?;
-    let mut command = Command::new(&program);
-    command.args(arguments(plan, rate, &fields)).arg(&file);
-    let (text, cpu_seconds) = told::output(&mut command, plan.time, &folder.join("oha.out"))?;
-    let told = told(&text).ok_or_else(|| Failure::new(format!("oha: {text:.2000}")))?;
-    Ok(Some(Told { cpu_seconds, ..told }))
-}
-
-/// All of its flags, before the file with paths.
-fn arguments(plan: &Plan<'_>, rate: f64, fields: &[(String, String)]) -> Vec<String> {
+fn arguments(plan: &Plan<'_>, rate: f64, file: &Path) -> Vec<String> {
     let flags =
         ["--no-tui", "--latency-correction", "-w", "--urls-from-file", "--output-format", "json"];
     let pairs = [
@@ -43,12 +21,13 @@ fn arguments(plan: &Plan<'_>, rate: f64, fields: &[(String, String)]) -> Vec<Str
         ("-z", format!("{}ms", plan.time.as_millis())),
         ("-t", "10s".to_owned()),
     ];
-    let fields = fields.iter().flat_map(|(name, value)| match name.as_str() {
-        "host" => ["--host".to_owned(), value.clone()],
+    let pairs = pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
+    let fields = fields(plan).into_iter().flat_map(|(name, value)| match name.as_str() {
+        "host" => ["--host".to_owned(), value],
         _ => ["-H".to_owned(), format!("{name}: {value}")],
     });
-    let pairs = pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
-    flags.map(str::to_owned).into_iter().chain(pairs).chain(fields).collect()
+    let file = file.display().to_string();
+    flags.map(str::to_owned).into_iter().chain(pairs).chain(fields).chain([file]).collect()
 }
 
 /// The paths of all requests, one a line; `None` if one has a body.
@@ -63,10 +42,11 @@ fn urls(plan: &Plan<'_>) -> Option<String> {
 }
 
 /// The header fields of the first request, in small letters.
-fn fields(plan: &Plan<'_>) -> Option<Vec<(String, String)>> {
-    let head = core::str::from_utf8(&plan.shots.first()?.bytes).ok()?;
+fn fields(plan: &Plan<'_>) -> Vec<(String, String)> {
+    let first = plan.shots.first().map_or(&[][..], |shot| &shot.bytes);
+    let head = String::from_utf8_lossy(first);
     let lines = head.split("\r\n").skip(1).filter_map(|line| line.split_once(": "));
-    Some(lines.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect())
+    lines.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect()
 }
 
 /// Reads its JSON: times are seconds.
@@ -100,7 +80,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::load::Shot;
+    use crate::load::{Pace, Shot};
 
     fn shot(text: &str) -> Shot {
         Shot { bytes: text.into(), class: String::new(), status: 200 }
@@ -140,9 +120,9 @@ mod tests {
         ];
         let plan = plan(&shots);
         assert_eq!(urls(&plan).unwrap(), "http://127.0.0.1:80/a?b\nhttp://127.0.0.1:80/c\n");
-        let arguments = arguments(&plan, 5.0, &fields(&plan).unwrap()).join(" ");
+        let arguments = arguments(&plan, 5.0, Path::new("/f/urls")).join(" ");
         assert!(arguments.contains("-q 5 -c 7 -z 3000ms"), "{arguments}");
-        assert!(arguments.ends_with("--host x -H accept: */*"), "{arguments}");
+        assert!(arguments.ends_with("--host x -H accept: */* /f/urls"), "{arguments}");
         assert!(arguments.contains("--latency-correction"), "{arguments}");
     }
 

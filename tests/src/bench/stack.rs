@@ -384,7 +384,7 @@ fn spaced(crs: &Path, folder: &Folder) -> Outcome<PathBuf> {
 }
 
 /// CRS as the wasm-filter with the engine takes it.
-fn bundle() -> Outcome<String> {
+pub(crate) fn bundle() -> Outcome<String> {
     glacis(
         Command::new(settings::cli()?).args(["bundle", "--quiet", "--crs"]).arg(settings::crs()?),
     )

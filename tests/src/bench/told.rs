@@ -1,4 +1,4 @@
-//! What another load generator tells of a load that it has sent.
+//! Other load generators, and what they tell of a load that they have sent.
 
 use std::env;
 use std::fs::{self, File};
@@ -9,10 +9,57 @@ use std::time::{Duration, Instant};
 
 use super::measure::children_seconds;
 use crate::failure::{Failure, Outcome, doing, io};
+use crate::load::{Pace, Plan};
 
 /// How much longer than planned a load generator may take before it is ended.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// A load generator of somebody else's.
+#[derive(Debug)]
+pub struct Generator {
+    /// Its name in tables.
+    pub name: &'static str,
+    /// Its program.
+    pub program: &'static str,
+    /// What the file is called that it reads requests from: its ending may say how it is read.
+    pub(super) file: &'static str,
+    /// The requests of a plan as it reads them; `None` if one of them cannot be sent by it.
+    pub(super) requests: fn(&Plan<'_>) -> Option<String>,
+    /// Its arguments for a plan, at a rate, with that file.
+    pub(super) arguments: fn(&Plan<'_>, f64, &Path) -> Vec<String>,
+    /// Reads what it prints, without what it took of the machine.
+    pub(super) told: fn(&str) -> Option<Told>,
+}
+
+impl Generator {
+    /// Whether it is on the path.
+    pub fn is_there(&self) -> bool {
+        program(self.program).is_some()
+    }
+
+    /// Sends what is planned; `None` where it is not there, in a closed loop, and for what it cannot send. What it needs is
+    /// written into `folder`.
+    ///
+    /// # Errors
+    ///
+    /// If it fails, or says what is not understood.
+    pub fn run(&self, plan: &Plan<'_>, folder: &Path) -> Outcome<Option<Told>> {
+        let (Some(program), Pace::Open(rate)) = (program(self.program), plan.pace) else {
+            return Ok(None);
+        };
+        let Some(requests) = (self.requests)(plan) else { return Ok(None) };
+        let file = folder.join(self.file);
+        fs::write(&file, requests).map_err(io("write", &file))?;
+        let mut command = Command::new(&program);
+        command.args((self.arguments)(plan, rate, &file));
+        let out = folder.join(format!("{}.out", self.name));
+        let (text, cpu_seconds) = output(&mut command, plan.time, &out)?;
+        let told = (self.told)(&text)
+            .ok_or_else(|| Failure::new(format!("{}: {text:.2000}", self.program)))?;
+        Ok(Some(Told { cpu_seconds, ..told }))
+    }
+}
 
 /// What it has seen.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,14 +87,9 @@ pub struct Told {
 }
 
 /// The program of that name on the path.
-pub(super) fn program(name: &str) -> Option<PathBuf> {
+fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
-}
-
-/// Whether a load generator of that name is there.
-pub fn is_there(name: &str) -> bool {
-    program(name).is_some()
 }
 
 /// Runs a load generator that should take `time`, and returns what it prints, with its CPU time in seconds.
@@ -55,7 +97,7 @@ pub fn is_there(name: &str) -> bool {
 /// # Errors
 ///
 /// If it cannot be started, or does not end.
-pub(super) fn output(command: &mut Command, time: Duration, file: &Path) -> Outcome<(String, f64)> {
+fn output(command: &mut Command, time: Duration, file: &Path) -> Outcome<(String, f64)> {
     let out = File::create(file).map_err(io("make", file))?;
     let before = children_seconds();
     let mut child = { command.stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn() }
@@ -86,6 +128,6 @@ mod tests {
         assert_eq!(text, "done\n");
         assert!(seconds > 0.01, "{seconds}");
         fs::remove_file(&file).unwrap();
-        assert!(!is_there("no-such-generator") && is_there("sh"));
+        assert!(program("no-such-generator").is_none() && program("sh").is_some());
     }
 }

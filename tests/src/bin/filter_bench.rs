@@ -54,7 +54,7 @@ fn run(short: bool) -> Outcome<()> {
         }
         println!("target for `filter`: {:.0} % of `empty`", TARGET * 100.0);
     }
-    println!("\nEnvoy, resident: {} MiB", bench.memory()?.resident >> 20);
+    println!("\nEnvoy, resident: {} MiB", bench.memory()? >> 20);
     println!("load of the machine after: {}", load_average());
     drop(bench);
     fs::remove_dir_all(&folder).map_err(doing("remove the logs"))

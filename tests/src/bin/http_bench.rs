@@ -13,7 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 use glacis_tests::bench::definition::Definition;
-use glacis_tests::bench::{self, Options, nighthawk, oha, report, sizing, told};
+use glacis_tests::bench::told::Generator;
+use glacis_tests::bench::{self, GENERATORS, Options, report, sizing};
 use glacis_tests::failure::{Outcome, doing};
 use glacis_tests::machine::{load_average, machine};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -68,8 +69,8 @@ fn run(name: &str, workload: &Path, output: &Path, short: bool) -> Outcome<()> {
     let file = if short { format!("{name}-short") } else { name.to_owned() };
     let before = load_average();
     let mut tools = vec!["ours (`tests/src/load.rs`)"];
-    tools
-        .extend([nighthawk::PROGRAM, oha::PROGRAM].into_iter().filter(|name| told::is_there(name)));
+    let others = GENERATORS.into_iter().filter(Generator::is_there);
+    tools.extend(others.map(|generator| generator.program));
     let about = || {
         format!(
             "{}\n\nLoad generators: {}. Load of the machine before and after: {before}; {}.{}",

@@ -1,29 +1,28 @@
-//! Plays a scenario: does its steps while clients send requests, and judges what was seen.
+//! Plays a scenario: does its steps while clients send requests. Steps that only look are in [`look`], what is
+//! thought of all that clients have seen in [`judge`].
+
+mod judge;
+mod look;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
-use std::process::Command;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use super::jitter::Jitter;
-use super::scenario::{Column, Metric, Phase, Scenario, Setup, Step, Until};
+use super::scenario::{Phase, Scenario, Setup, Step};
 use crate::envoy::{self, Envoy};
 use crate::failure::{Failure, Outcome, doing};
 use crate::fleet::{self, Fleet};
 use crate::http::{self, Connection, Request};
 use crate::impostor::Impostor;
 use crate::scripted::{Script, Scripted};
-use crate::traffic::{Kind, Load, Record, Route, Row, Traffic, rows};
+use crate::traffic::{Load, Row, Traffic, rows};
 use crate::{settings, trap};
 
 /// Clients of the traffic.
 const CLIENTS: u16 = 8;
-/// Faults of one kind that are told in full.
-const TOLD: usize = 5;
 /// Addresses of a flood.
 const FLOODERS: u32 = 128;
 const PAUSE: Duration = Duration::from_millis(5);
@@ -315,180 +314,6 @@ impl<'a> Play<'a> {
         self.verdict.faults.push(text);
     }
 
-    fn until(&mut self, until: &Until) -> Outcome<()> {
-        let Until { cluster, healthy, within, column } = until;
-        let mut seen = self.fleet.healthy(cluster)?;
-        let patience = within.0.mul_f64(self.slack).max(Duration::from_secs(20));
-        while seen != *healthy && self.done.elapsed() < patience {
-            sleep(PAUSE);
-            seen = self.fleet.healthy(cluster)?;
-        }
-        let took = self.done.elapsed();
-        let limit = self.limit(within.0, self.done);
-        if seen != *healthy {
-            return Err(Failure::new(format!(
-                "{cluster} has {seen} healthy hosts, not {healthy}, after {took:.1?}"
-            )));
-        }
-        if took > limit {
-            self.fault(format!(
-                "{cluster} had {healthy} healthy hosts after {took:.2?}, not {limit:.2?}"
-            ));
-        }
-        let place = match column {
-            Some(Column::Detected) => &mut self.verdict.detected,
-            Some(Column::Recovered) => &mut self.verdict.recovered,
-            None => return Ok(()),
-        };
-        *place = (*place).max(Some(took));
-        Ok(())
-    }
-
-    /// What a time may be: what the scenario says, and what the machine has made everybody wait since then.
-    fn limit(&self, wanted: Duration, since: Instant) -> Duration {
-        wanted.mul_f64(self.slack) + self.jitter.since(since)
-    }
-
-    fn p99(&mut self, route: Route, below: Duration) {
-        let begun = self.phases.last().map_or(Duration::ZERO, |(begun, _)| *begun);
-        let records = self.traffic.since(begun);
-        let mut paid: Vec<Duration> =
-            { records.iter() }.filter(|record| record.route == route).map(Record::paid).collect();
-        paid.sort_unstable();
-        let place = (paid.len() * 99).div_ceil(100).saturating_sub(1);
-        let age = self.traffic.now().saturating_sub(begun);
-        let since = Instant::now().checked_sub(age).unwrap_or_else(Instant::now);
-        let limit = self.limit(below, since);
-        if let Some(p99) = paid.get(place) {
-            let name = self.phases.last().map_or("", |(_, phase)| phase.name.as_str());
-            let (p99, limit) = (p99.as_secs_f64() * 1e3, limit.as_secs_f64() * 1e3);
-            let count = paid.len();
-            self.verdict.notes.push(format!(
-                "{name}: p99 of {count} requests on {route:?} {p99:.1} ms (at most {limit:.1})"
-            ));
-        }
-        match paid.get(place) {
-            Some(p99) if *p99 <= limit => {}
-            p99 => {
-                self.fault(format!("p99 of {} requests was {p99:.2?}, not {limit:.2?}", paid.len()))
-            }
-        }
-    }
-
-    fn unmoved(&mut self, names: &[String]) -> Outcome<()> {
-        let now = self.fleet.envoy.stats("")?;
-        for name in names {
-            let (before, now) = (self.stats_at_phase.get(name), now.get(name));
-            if now.is_none() || before != now {
-                self.fault(format!("{name} was {before:?} and is {now:?}"));
-            }
-        }
-        Ok(())
-    }
-
-    fn moved(&mut self, wanted: &BTreeMap<String, u64>) -> Outcome<()> {
-        let now = self.fleet.envoy.stats("")?;
-        for (name, least) in wanted {
-            let before = self.stats_at_start.get(name).copied().unwrap_or(0);
-            let grown = now.get(name).copied().unwrap_or(0).saturating_sub(before);
-            if grown < *least {
-                self.fault(format!("{name} has grown by {grown}, not by {least}"));
-            }
-        }
-        Ok(())
-    }
-
-    fn status(&mut self, wanted: &BTreeMap<String, String>) -> Outcome<()> {
-        let mut command = Command::new(settings::cli()?);
-        command.args(["status", "--json", "--admin", &self.fleet.admin.to_string()]);
-        let output = command.output().map_err(doing("run glacis status"))?;
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        for (cluster, state) in wanted {
-            let breakers = told["breakers"].as_array().into_iter().flatten();
-            let found = { breakers }.find(|breaker| breaker["cluster"] == **cluster);
-            let said = found.and_then(|breaker| breaker["state"].as_str()).unwrap_or_default();
-            if said != state {
-                self.fault(format!("glacis status says {said:?} of {cluster}, not {state:?}"));
-            }
-        }
-        Ok(())
-    }
-
-    fn metric(&mut self, metric: &Metric) -> Outcome<()> {
-        let sum = |metrics: &BTreeMap<String, f64>| -> f64 {
-            { metrics.iter() }
-                .filter(|(name, _)| name.starts_with(&metric.name))
-                .map(|(_, value)| value)
-                .sum()
-        };
-        let now = sum(&self.fleet.member(&metric.of)?.metrics());
-        let before = self.metrics_at_start.get(metric.of.as_str()).map_or(0.0, sum);
-        // A process that has been started anew counts from nothing.
-        let before = if now < before { 0.0 } else { before };
-        let grown = now - before;
-        if grown < metric.at_least || grown > metric.at_most {
-            let Metric { of, name, at_least, at_most } = metric;
-            self.fault(format!("{name} of {of} has grown by {grown}, not {at_least} to {at_most}"));
-        }
-        Ok(())
-    }
-
-    /// Bytes of a process in memory.
-    fn resident(&mut self, name: &str) -> Outcome<u64> {
-        let id = match name {
-            "envoy" => self.fleet.envoy.process().id(),
-            name => self.process(name)?.id(),
-        };
-        crate::soak::resident_bytes(id)
-    }
-
-    fn memory_below(&mut self, most: &BTreeMap<String, u64>) -> Outcome<()> {
-        for (name, most) in most {
-            let mib = self.resident(name)? >> 20;
-            self.verdict.notes.push(format!("{name} holds {mib} MiB (at most {most})"));
-            if mib > *most {
-                self.fault(format!("{name} holds {mib} MiB, not {most}"));
-            }
-        }
-        Ok(())
-    }
-
-    fn never_ended(&mut self, names: &[String]) -> Outcome<()> {
-        for name in names {
-            let before = self.processes.get(name.as_str()).copied();
-            let process = self.process(name)?;
-            let now = process.ended().is_none().then(|| process.id());
-            if before != now {
-                self.fault(format!("{name} was process {before:?} and is {now:?}"));
-            }
-        }
-        Ok(())
-    }
-
-    fn ended(&mut self, names: &[String]) -> Outcome<()> {
-        for name in names {
-            if self.process(name)?.ended().is_none() {
-                self.fault(format!("{name} still runs"));
-            }
-        }
-        Ok(())
-    }
-
-    fn memory_grew_below(&mut self, percent: u32) -> Outcome<()> {
-        for (name, before) in self.memory.clone() {
-            let now = self.resident(&name)?;
-            let most = before + before * u64::from(percent) / 100;
-            let (is_more, before, now) = (now > most, before >> 20, now >> 20);
-            self.verdict.notes.push(format!("{name} held {before} MiB and holds {now}"));
-            if is_more {
-                self.fault(format!(
-                    "{name} has grown from {before} MiB to {now}: over {percent} %"
-                ));
-            }
-        }
-        Ok(())
-    }
-
     fn redis(&mut self, command: &str) -> Outcome<()> {
         let port = self.fleet.member("redis")?.port;
         crate::redis::command(port, command).map(|_| ())
@@ -552,95 +377,6 @@ impl<'a> Play<'a> {
             self.fault("the Envoy that was replaced does not end".to_owned());
         }
         Ok(())
-    }
-
-    /// Holds what clients have seen, and what the access log says, against the phases.
-    fn judge(&mut self) {
-        let records = self.traffic.finish();
-        self.verdict.requests = records.len();
-        let mut wrong = Vec::new();
-        for record in &records {
-            let Some(row) = self.rows.get(record.row) else { continue };
-            if row.kind == Kind::Clean {
-                self.verdict.failed += usize::from(record.status == 0 || record.status >= 500);
-                self.verdict.blocked_wrongly += usize::from((400..500).contains(&record.status));
-            }
-            if let Err(phases) = self.allowed(record, row) {
-                let (Record { status, .. }, at) = (record, record.sent);
-                let (route, name) = (record.route, row.name);
-                wrong.push(format!(
-                    "{at:.2?}: {name} on {route:?} was answered {status} ({phases})"
-                ));
-            }
-        }
-        self.tell(wrong, "requests were not answered as they should have been");
-        self.verdict.uninspected = 0;
-        let (mut closed, mut open) = (0, 0);
-        let _ = self.fleet.envoy.reopen_logs();
-        sleep(Duration::from_millis(100));
-        for line in self.log() {
-            let inspected = line["glacis"]["verdict"] == "allow";
-            let from_us =
-                line["client"].as_str().is_some_and(|client| client.starts_with("127.3."));
-            if line["details"] != "via_upstream" || inspected || !from_us {
-                continue;
-            }
-            let is_open = line["route"].as_str().is_some_and(|route| route.starts_with("open"));
-            *(if is_open { &mut open } else { &mut closed }) += 1;
-        }
-        self.verdict.uninspected = open + closed;
-        if closed > 0 {
-            self.fault(format!(
-                "{closed} requests without a verdict reached an upstream by the closed route"
-            ));
-        }
-        if open > 0 && !self.scenario.fails_open {
-            self.fault(format!(
-                "{open} requests without a verdict reached an upstream by the open route"
-            ));
-        }
-        if self.verdict.blocked_wrongly > 0 {
-            self.fault(format!("{} clean requests were refused", self.verdict.blocked_wrongly));
-        }
-    }
-
-    fn tell(&mut self, mut wrong: Vec<String>, what: &str) {
-        let count = wrong.len();
-        wrong.truncate(TOLD);
-        if count > 0 {
-            self.fault(format!("{count} {what}:\n    {}", wrong.join("\n    ")));
-        }
-    }
-
-    fn log(&self) -> Vec<Value> {
-        let log = self.fleet.folder.read(envoy::LOG);
-        let new = log.get(self.log_begins..).unwrap_or_default();
-        new.lines().flat_map(serde_json::from_str).collect()
-    }
-
-    /// Whether a request may have ended so; otherwise the names of the phases it lay in.
-    fn allowed(&self, record: &Record, row: &Row) -> Result<(), String> {
-        let ends = self.phases.iter().skip(1).map(|(begun, _)| *begun);
-        let ends = ends.chain(std::iter::once(Duration::MAX));
-        let within: Vec<&Phase> = { self.phases.iter().zip(ends) }
-            .filter(|((begun, _), end)| *begun <= record.done && record.sent <= *end)
-            .map(|((_, phase), _)| phase)
-            .collect();
-        let names =
-            || within.iter().map(|phase| phase.name.as_str()).collect::<Vec<_>>().join(", ");
-        if let ([phase], Kind::Clean) = (within.as_slice(), row.kind)
-            && let Some(must) = phase.must.get(&record.route)
-        {
-            return if record.status == *must { Ok(()) } else { Err(names()) };
-        }
-        let also = |phase: &&&Phase| match record.route {
-            Route::Closed => phase.closed.contains(&record.status),
-            Route::Open => phase.open.contains(&record.status),
-        };
-        match record.status == row.status || within.iter().any(|phase| also(&phase)) {
-            true => Ok(()),
-            false => Err(names()),
-        }
     }
 
     /// Makes the fleet whole again.

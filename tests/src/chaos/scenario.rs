@@ -132,7 +132,7 @@ pub enum Step {
         /// How often, with a hundredth of a second between.
         times: u32,
     },
-    /// Opens so many connections that say nothing, and keeps them to the end of the scenario.
+    /// Opens so many connections that say so much and no more, and keeps them to the end of the scenario.
     Flood {
         /// How many.
         connections: u32,

@@ -1,4 +1,5 @@
-//! What the chart writes down, in the hands of those for whom it is: the services, and an Envoy that reads files.
+//! What the chart writes down, in the hands of those for whom it is: the services, and an Envoy that reads files. The
+//! services are given what docker-compose.yaml mounts as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -74,18 +75,70 @@ fn services_accept_what_the_chart_configures() {
             if !tried.insert(config.clone()) {
                 continue;
             }
-            let config = folder.write(file, &config).unwrap();
-            let told = Command::new(program.unwrap())
-                .arg("--config")
-                .arg(config)
-                .arg("--check")
-                .output()
-                .unwrap();
-            let error = String::from_utf8_lossy(&told.stderr);
-            assert!(told.status.success(), "{}: {file}: {error}", golden.display());
+            accepts(&program.unwrap(), &folder, file, &config, &golden);
         }
     }
     assert!(tried.len() >= 8, "{}", tried.len());
+}
+
+/// Has a service look at a configuration, which comes `from` a file of the repository.
+#[track_caller]
+fn accepts(program: &Path, folder: &Folder, file: &str, config: &str, from: &Path) {
+    let config = folder.write(file, config).unwrap();
+    let told = Command::new(program).arg("--config").arg(config).arg("--check").output().unwrap();
+    let error = String::from_utf8_lossy(&told.stderr);
+    assert!(told.status.success(), "{}: {file}: {error}", from.display());
+}
+
+#[test]
+fn services_accept_what_compose_mounts() {
+    let folder = Folder::new(&folder("compose")).unwrap();
+    let crs = settings::crs().unwrap().display().to_string();
+    for (program, file) in
+        [(settings::ext_proc(), "ext-proc.yaml"), (settings::ext_authz(), "ext-authz.yaml")]
+    {
+        let mounted = settings::root().join("images/compose").join(file);
+        let config = fs::read_to_string(&mounted).unwrap();
+        let config = config.replace("/usr/share/glacis/crs", &crs);
+        accepts(&program.unwrap(), &folder, file, &config, &mounted);
+    }
+}
+
+/// The keys that a service reads at its start only, as its source lists them.
+fn read_at_the_start(service: &str) -> BTreeSet<String> {
+    let source = settings::root().join(service).join("src/config.rs");
+    let text = fs::read_to_string(source).unwrap();
+    let (_, rest) = text.split_once("differing!(self, other;").unwrap();
+    let (keys, _) = rest.split_once(')').unwrap();
+    keys.split(',').map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()).collect()
+}
+
+/// The keys for which the chart exchanges pods, as a template of it lists them.
+fn exchanged_for(template: &str) -> BTreeSet<String> {
+    let templates = settings::root().join("charts/glacis/templates/_config.tpl");
+    let text = fs::read_to_string(templates).unwrap();
+    let (_, rest) = text.split_once(&format!("define \"{template}\"")).unwrap();
+    let (_, rest) = rest.split_once("range $key := list ").unwrap();
+    let (keys, _) = rest.split_once(" -}}").unwrap();
+    keys.split(' ').map(|key| key.trim_matches('"').to_owned()).collect()
+}
+
+/// A change that pods do not notice would take effect some day, when somebody restarts them.
+#[test]
+fn pods_are_exchanged_for_what_is_read_at_the_start_only() {
+    // Of these a part is read at the start only, which the service and the chart say in other ways.
+    for (service, template, in_part) in [
+        ("ext-proc", "glacis.extProcStart", &["audit", "limits", "recent"][..]),
+        ("ext-authz", "glacis.extAuthzStart", &["store"]),
+    ] {
+        let (mut read, mut exchanged) = (read_at_the_start(service), exchanged_for(template));
+        assert!(read.len() > 10, "{service}: {read:?}");
+        for key in in_part {
+            read.remove(*key);
+            exchanged.remove(*key);
+        }
+        assert_eq!(read, exchanged, "{service}");
+    }
 }
 
 /// A configuration that leaves filters and clusters to files, as docs/attach.md has it.
@@ -181,8 +234,10 @@ fn asked_of_envoy(text: &str) -> BTreeSet<String> {
 fn envoy_tells_what_alerts_and_dashboards_ask_for() {
     let chart = settings::root().join("charts/glacis");
     let mut asked = BTreeSet::new();
-    for file in ["alerts/glacis.yaml", "alerts/breaker.yaml", "dashboards/operation.json"] {
-        asked.extend(asked_of_envoy(&fs::read_to_string(chart.join(file)).unwrap()));
+    for folder in ["alerts", "dashboards"] {
+        for file in fs::read_dir(chart.join(folder)).unwrap() {
+            asked.extend(asked_of_envoy(&fs::read_to_string(file.unwrap().path()).unwrap()));
+        }
     }
     asked.retain(|name| {
         !name.contains("glacis_receipt") && name != "envoy_cluster_circuit_breakers_rq_open"

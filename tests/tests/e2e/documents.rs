@@ -135,6 +135,17 @@ fn commands_are_found() {
     assert_eq!(commands(text), ["cargo a", "glacis b", "curl c -d x"]);
 }
 
+/// A test that nobody finds is written a second time.
+#[test]
+fn the_readme_names_each_file_of_these_tests() {
+    let tests = settings::root().join("tests");
+    let readme = fs::read_to_string(tests.join("README.md")).unwrap();
+    let files = fs::read_dir(tests.join("tests/e2e")).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let missing: Vec<_> = names.filter(|name| !readme.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "tests/README.md does not name {missing:?}");
+}
+
 /// The files that documents speak of.
 fn place() -> Folder {
     let place = Folder::new(&folder("documents")).unwrap();

@@ -104,7 +104,7 @@ fn the_bulkhead_decides_at_once() {
 
 /// Faster than any timeout: the breaker is open.
 const AT_ONCE: Duration = Duration::from_millis(50);
-/// Two probes that fail, each after half a second and with a quarter of a second's patience, and
+/// Two probes that fail, each after a fifth of a second and with a quarter of a second's patience, and
 /// what a busy machine needs.
 const OPENS_WITHIN: Duration = Duration::from_millis(2_500);
 const CLOSES_WITHIN: Duration = Duration::from_secs(10);

@@ -146,5 +146,5 @@ fn follow_the_policies(envoy: &Filter) {
         ten("allow") == 10 && stat(envoy, "failures") > 3
     });
     assert!(stat(envoy, "away") > 20);
-    assert_eq!(envoy.envoy.stat("wasm.glacis.vm_reload").unwrap(), 0);
+    assert_eq!(envoy.envoy.vm_reloads().unwrap(), 0);
 }

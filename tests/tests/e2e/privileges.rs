@@ -1,6 +1,7 @@
 //! ext-proc without privileges, on a root file system that is read-only.
 
 use std::fs;
+use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::process::Command;
@@ -43,8 +44,12 @@ fn namespace() -> Option<(&'static [&'static str], &'static str)> {
 #[test]
 fn a_read_only_root_is_enough() {
     let Some((flags, ids)) = namespace() else {
-        eprintln!("left out: unshare and setpriv make no mount namespace here");
-        return;
+        // Past the capture of the test harness, so that nobody takes it for tested.
+        let said = writeln!(
+            std::io::stderr(),
+            "SKIPPED: ext-proc was not tried without privileges: unshare and setpriv make no mount namespace here"
+        );
+        return said.unwrap();
     };
     let folder = Folder::new(&folder("privileges")).unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();

@@ -40,6 +40,11 @@ impl<'a> Object<'a> {
         Some(object)
     }
 
+    /// The path to it.
+    pub(crate) fn path(&self) -> &'a str {
+        self.path
+    }
+
     /// The path of one of its fields.
     pub(crate) fn path_of(&self, name: &str) -> String {
         match self.path {

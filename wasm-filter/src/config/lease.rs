@@ -62,7 +62,9 @@ pub(super) fn read(
     let most = super::limit::REQUESTS_MAX;
     let unleased = (numbers.requests / UNLEASED_PART).max(numbers.cost);
     let unleased = object.whole("unleased", unleased, 1, most, problems);
-    let local_requests = object.whole("local_requests", numbers.requests, 1, most, problems);
+    // With less than a request costs, `local` would refuse all of them.
+    let local = numbers.requests.max(numbers.cost);
+    let local_requests = object.whole("local_requests", local, numbers.cost, most, problems);
     let timeout_ms = object.whole("timeout_ms", 500, 10, TIMEOUT_MS_MAX, problems);
     let away = read_away(&object, problems);
     let unleased = u32::try_from(unleased).ok()?;

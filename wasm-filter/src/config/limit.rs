@@ -52,7 +52,7 @@ pub(crate) struct Applies {
     pub(crate) paths: Vec<Template>,
     /// In lower case, without port.
     pub(crate) hosts: Vec<Vec<u8>>,
-    /// Tags of lists.
+    /// Tags of lists and of bots.
     pub(crate) tags: Vec<String>,
     pub(crate) countries: Vec<Country>,
     /// Numbers of autonomous systems.
@@ -74,9 +74,9 @@ pub(crate) enum KeyPart {
     Asn,
     /// Which of these templates the path fits first, or none.
     Path(Vec<Template>),
-    /// A header field.
+    /// What all header fields of a name say; if they do not say the same, the client's address.
     Header(String, Absent),
-    /// A cookie.
+    /// The first cookie of a name.
     Cookie(Vec<u8>, Absent),
     /// Dynamic metadata that an earlier filter has set: the filter's name, then the keys.
     Metadata(Vec<String>, Absent),
@@ -94,7 +94,7 @@ pub(crate) enum Absent {
     Skip,
 }
 
-/// The filter whose metadata holds the claims of a token, and the key under which.
+/// The filter whose metadata holds the claims of a token.
 const JWT_FILTER: &str = "envoy.filters.http.jwt_authn";
 
 pub(super) fn read_all(object: &Object<'_>, problems: &mut Problems) -> Vec<RateLimit> {
@@ -152,9 +152,13 @@ fn read(path: &str, json: &Json, problems: &mut Problems) -> Option<RateLimit> {
         cost,
     };
     let lease = lease::read(&object, numbers, problems);
-    let local = lease.as_ref().map(|lease| lease.local_requests);
-    let (local_burst, local) = local.map_or((burst, requests), |local| (local, local));
-    let algorithm = read_algorithm(&object, local_burst, local, per_seconds, problems);
+    let algorithm = match lease.as_ref().map(|lease| lease.local_requests) {
+        // What counts here while the lender is away.
+        Some(local) => {
+            read_algorithm(&object, "lease.local_requests", local, local, per_seconds, problems)
+        }
+        None => read_algorithm(&object, "burst", burst, requests, per_seconds, problems),
+    };
     let key = read_key(&object, problems);
     let applies = read_applies(&object, problems);
     Some(RateLimit {
@@ -188,8 +192,10 @@ fn read_name(object: &Object<'_>, problems: &mut Problems) -> Option<PolicyName>
     }
 }
 
+/// How the limit counts. The field `burst_at` says the burst, or is where it should be said.
 fn read_algorithm(
     object: &Object<'_>,
+    burst_at: &str,
     burst: u64,
     requests: u64,
     per_seconds: u64,
@@ -213,7 +219,7 @@ fn read_algorithm(
     match made {
         Ok(algorithm) => Some(algorithm),
         Err(error @ BucketError::BurstTooLarge { .. }) => {
-            problems.add(&object.path_of("burst"), format_args!("{burst}: {error}"))
+            problems.add(&object.path_of(burst_at), format_args!("{burst}: {error}"))
         }
         // The others are zeros, which the ranges of the fields have excluded or reported.
         Err(_) => None,
@@ -250,6 +256,15 @@ fn read_key_part(path: &str, json: &Json, problems: &mut Problems) -> Option<Key
     let kinds = ["header", "cookie", "path", "jwt_claim", "metadata"];
     if kinds.iter().filter(|kind| object.field(kind).is_some()).count() != 1 {
         return problems.add(path, format_args!("it is not one part; write {EXPECTED}"));
+    }
+    // What would have no effect is refused.
+    if object.field("payload").is_some() && object.field("jwt_claim").is_none() {
+        let path = object.path_of("payload");
+        return problems.add(&path, format_args!("only a jwt_claim has one; remove it"));
+    }
+    if object.field("absent").is_some() && object.field("path").is_some() {
+        let path = object.path_of("absent");
+        return problems.add(&path, format_args!("every request has a path; remove it"));
     }
     let absent = read_absent(&object, problems);
     if object.field("header").is_some() {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::prepare::Rules;
 use crate::cargo::{self, find_on_path, output};
-use crate::digest;
 use crate::failure::{self, Failure, Outcome};
+use crate::fetch::python;
 use crate::pins::WASM_TARGET;
 
 /// A run that takes longer is ended, and the report says so.
@@ -238,24 +238,10 @@ fn library(folder: &Path) -> Outcome<PathBuf> {
 
 fn download_library(folder: &Path) -> Outcome<()> {
     fs::create_dir_all(folder).map_err(failure::io("create", folder))?;
-    let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"])
-        .args(["--only-binary", ":all:", "--implementation", "cp", "--python-version", "3.11"])
-        .args(["--abi", "cp311", "--platform", "manylinux_2_28_x86_64", "--dest"])
-        .arg(folder);
-    output(pip.arg(LIBMODSECURITY))?;
-    let entries = fs::read_dir(folder).map_err(failure::io("list", folder))?;
-    let mut wheels = entries.filter_map(Result::ok).map(|entry| entry.path());
-    let wheel = wheels
-        .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
-        .ok_or_else(|| Failure::new("pip said it went well but left no wheel"))?;
-    let actual = digest::of_file(&wheel)?;
-    if actual != LIBMODSECURITY_SHA256 {
-        let message = format!("{LIBMODSECURITY}: sha256 is {actual}, not {LIBMODSECURITY_SHA256}");
-        return Err(Failure::new(message));
-    }
-    let mut unzip = Command::new("python3");
-    output(unzip.args(["-m", "zipfile", "-e"]).arg(&wheel).arg(folder)).map(|_| ())
+    let options = ["--implementation", "cp", "--python-version", "3.11", "--abi", "cp311"];
+    let options = [&options[..], &["--platform", "manylinux_2_28_x86_64"]].concat();
+    let wheel = python::download(LIBMODSECURITY, &options, folder, LIBMODSECURITY_SHA256)?;
+    python::unpack(&wheel, folder)
 }
 
 fn on_path(name: &str, what: &str) -> Outcome<PathBuf> {

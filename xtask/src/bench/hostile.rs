@@ -29,7 +29,7 @@ const PROSE: &str = "prose";
 /// What we want.
 const RATIO_TARGET: f64 = 10.0;
 
-/// What is not to be crossed: twice what is seen, since clocks and caches differ.
+/// What is not to be crossed: three times what is seen, since clocks and caches differ.
 const RATIO_BOUND: f64 = 50.0;
 
 /// Requests of fewer bytes are shown, not judged: most of their cost is that of the request around them, and

@@ -157,6 +157,23 @@ fn is_of(name: &str, file: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// What has parts is a definition; `envoy.yaml` and the like are what stacks are made of.
+    #[test]
+    fn each_definition_has_a_name_here() {
+        let mut defined = Vec::new();
+        for entry in fs::read_dir(cargo::root().join("bench/http")).unwrap() {
+            let path = entry.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            if path.extension().is_some_and(|kind| kind == "yaml") && text.contains("\nparts:\n") {
+                defined.push(path.file_stem().unwrap().to_string_lossy().into_owned());
+            }
+        }
+        defined.sort();
+        let mut names = NAMES;
+        names.sort_unstable();
+        assert_eq!(defined, names);
+    }
+
     #[test]
     fn files_of_the_long_form_are_told_apart() {
         for (file, expected) in [

@@ -91,7 +91,10 @@ pub(super) fn compare(fetched: &Fetched) -> Outcome<()> {
 /// Prints the rows, and returns the names of those that are over their bounds.
 fn rows(told: &Value) -> Outcome<Vec<&'static str>> {
     // The workload has attacks: a process that refused none has not run its rules.
-    let refused = told["refused"].as_array().into_iter().flatten().all(|it| it.as_u64() > Some(0));
+    let each_refused = |workers: &Vec<Value>| {
+        !workers.is_empty() && workers.iter().all(|refused| refused.as_u64() > Some(0))
+    };
+    let refused = told["refused"].as_array().is_some_and(each_refused);
     if told["rules"].as_u64() < Some(500) || !refused {
         return Err(Failure::new(format!("rules were not run: {told}")));
     }
@@ -126,5 +129,8 @@ mod tests {
         assert_eq!(over(&told(1_501, 121, 1)), all);
         assert!(over(&told(1, 1, 0)).is_err());
         assert!(over(&json!({"rules": 600, "refused": [1]})).is_err());
+        let mut of_nobody = told(1, 1, 1);
+        of_nobody["refused"] = json!([]);
+        assert!(over(&of_nobody).is_err(), "no worker has told what it refused");
     }
 }

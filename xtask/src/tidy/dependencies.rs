@@ -65,17 +65,15 @@ const IMPURE: &[&str] = &["tokio", "tonic", "hyper", "proxy-wasm"];
 /// Only this member may know the proxy-wasm host.
 const WASM_FILTER: &str = "glacis-wasm-filter";
 
-pub(super) fn check() -> Outcome<Vec<Finding>> {
-    let metadata = output(&mut cargo(["metadata", "--no-deps", "--format-version", "1"]))?;
-    let members = members(&metadata)?;
+pub(super) fn check(members: &[Member]) -> Outcome<Vec<Finding>> {
     let mut findings: Vec<Finding> = members
         .iter()
         .flat_map(|member| {
             let manifest = fs::read_to_string(cargo::root().join(&member.manifest));
-            edges(member, &members, &manifest.unwrap_or_default())
+            edges(member, members, &manifest.unwrap_or_default())
         })
         .collect();
-    for member in &members {
+    for member in members {
         let tree = ["tree", "-e", "normal", "--target", "all", "--prefix", "none", "-p"];
         let told = output(cargo(tree).arg(&member.name))?;
         findings.extend(reached(member, &told));
@@ -84,12 +82,19 @@ pub(super) fn check() -> Outcome<Vec<Finding>> {
 }
 
 /// A package of the workspace.
-struct Member {
-    name: String,
+pub(super) struct Member {
+    pub(super) name: String,
     /// Relative to the top folder.
-    manifest: String,
+    pub(super) manifest: String,
     /// Names of all dependencies but those for tests.
-    uses: BTreeSet<String>,
+    pub(super) uses: BTreeSet<String>,
+    /// Names of all dependencies from elsewhere, those for tests among them.
+    pub(super) foreign: BTreeSet<String>,
+}
+
+/// All packages of the workspace, as cargo tells them.
+pub(super) fn of_workspace() -> Outcome<Vec<Member>> {
+    members(&output(&mut cargo(["metadata", "--no-deps", "--format-version", "1"]))?)
 }
 
 fn members(metadata: &str) -> Outcome<Vec<Member>> {
@@ -102,20 +107,21 @@ fn members(metadata: &str) -> Outcome<Vec<Member>> {
 fn member(package: &Value, metadata: &Value) -> Option<Member> {
     let manifest = Path::new(package["manifest_path"].as_str()?);
     let root = metadata["workspace_root"].as_str()?;
-    let dependencies = package["dependencies"].as_array()?.iter();
-    let uses = dependencies
-        .filter(|dependency| dependency["kind"] != "dev")
-        .filter_map(|dependency| Some(dependency["name"].as_str()?.to_owned()))
-        .collect();
+    let names = |is_wanted: fn(&Value) -> bool| {
+        let dependencies = package["dependencies"].as_array().into_iter().flatten();
+        let wanted = dependencies.filter(|dependency| is_wanted(dependency));
+        wanted.filter_map(|dependency| Some(dependency["name"].as_str()?.to_owned())).collect()
+    };
     Some(Member {
         name: package["name"].as_str()?.to_owned(),
         manifest: manifest.strip_prefix(root).ok()?.display().to_string(),
-        uses,
+        uses: names(|dependency| dependency["kind"] != "dev"),
+        foreign: names(|dependency| !dependency["source"].is_null()),
     })
 }
 
 fn edges(member: &Member, members: &[Member], manifest: &str) -> Vec<Finding> {
-    let Member { name, manifest: path, uses } = member;
+    let Member { name, manifest: path, uses, .. } = member;
     if UNRESTRICTED.contains(&name.as_str()) {
         return Vec::new();
     }
@@ -198,7 +204,7 @@ mod tests {
         ];
         for (name, tree, expected) in rows {
             let (name, manifest) = ((*name).to_owned(), "Cargo.toml".to_owned());
-            let member = Member { name, manifest, uses: BTreeSet::new() };
+            let member = Member { name, manifest, uses: BTreeSet::new(), foreign: BTreeSet::new() };
             assert_eq!(reached(&member, tree).len(), *expected, "{tree}");
         }
     }

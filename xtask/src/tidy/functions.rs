@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::Finding;
-use super::source::code_only;
+use super::product::{item_end, sources};
 use super::tree::Tree;
 use crate::cargo;
 use crate::failure::{self, Outcome};
@@ -84,45 +84,48 @@ fn listed(tree: &Tree) -> BTreeMap<Name, Extent> {
 
 fn found(tree: &Tree) -> BTreeMap<Name, Extent> {
     let mut found = BTreeMap::new();
-    for (path, text) in tree.texts().filter(|(path, _)| is_product(path)) {
+    for source in sources(tree) {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-        let code = code_only(text);
-        for (name, extent) in functions(&code) {
+        for Function { name, at, text } in functions(&source.code) {
             let count = seen.entry(name).and_modify(|count| *count += 1).or_insert(1);
-            if extent.lines > LINES_MAX {
+            if lines(text) > LINES_MAX {
                 let name = if *count > 1 { format!("{name}#{count}") } else { name.to_owned() };
-                found.insert((path.to_owned(), name), extent);
+                let begins = lines(source.code.get(..at).unwrap_or_default());
+                found.insert((source.path.to_owned(), name), Extent { lines: lines(text), begins });
             }
         }
     }
     found
 }
 
-fn is_product(path: &str) -> bool {
-    let in_tests = ["tests/", "benches/", "fuzz/"]
-        .iter()
-        .any(|folder| path.starts_with(folder) || path.contains(&format!("/{folder}")));
-    path.ends_with(".rs") && !in_tests && !path.ends_with("/tests.rs")
+/// How many lines each function has whose code stands here, nested ones included. What a trait only asks for has none.
+pub(super) fn lengths(code: &str) -> Vec<usize> {
+    let with_body = functions(code).into_iter().filter(|function| function.text.ends_with('}'));
+    with_body.map(|function| lines(function.text)).collect()
 }
 
-/// The functions of a source without literals, in order, nested ones included, tests excluded.
-fn functions(code: &str) -> Vec<(&str, Extent)> {
-    let mut functions = Vec::new();
-    let mut at = 0;
-    while let Some(rest) = code.get(at..).filter(|rest| !rest.is_empty()) {
-        if rest.starts_with("#[cfg(test)]") || rest.starts_with("#[test]") {
-            at += body_end(rest);
-            continue;
-        }
-        if let Some(name) = function_name(rest, code.get(..at).unwrap_or_default()) {
-            let newlines = |text: &str| text.matches('\n').count() + 1;
-            let whole = rest.get(..body_end(rest)).unwrap_or(rest);
-            let begins = newlines(code.get(..at).unwrap_or_default());
-            functions.push((name, Extent { lines: newlines(whole), begins }));
-        }
-        at += rest.chars().next().map_or(1, char::len_utf8);
-    }
-    functions
+fn lines(text: &str) -> usize {
+    text.matches('\n').count() + 1
+}
+
+/// A function where it is defined, or asked for by a trait.
+struct Function<'c> {
+    name: &'c str,
+    /// Where its text begins in the code.
+    at: usize,
+    /// From `fn` to the end of its body.
+    text: &'c str,
+}
+
+/// The functions of code without literals, in order, nested ones included.
+fn functions(code: &str) -> Vec<Function<'_>> {
+    let starts = code.match_indices("fn ").map(|(at, _)| code.split_at(at));
+    let functions = starts.filter_map(|(before, rest)| {
+        let name = function_name(rest, before)?;
+        let text = rest.get(..item_end(rest)).unwrap_or(rest);
+        Some(Function { name, at: before.len(), text })
+    });
+    functions.collect()
 }
 
 /// The name, if a function's definition begins here; `fn(` is a type, not a definition.
@@ -131,27 +134,6 @@ fn function_name<'a>(rest: &'a str, before: &str) -> Option<&'a str> {
     let after = rest.strip_prefix("fn ").filter(|_| !before.ends_with(is_word))?;
     let length = after.find(|char| !is_word(char))?;
     after.get(..length).filter(|name| !name.is_empty())
-}
-
-/// Where the item that begins here ends: at its closing brace, or at a semicolon before any.
-fn body_end(item: &str) -> usize {
-    let (mut braces, mut brackets) = (0_usize, 0_usize);
-    for (index, char) in item.char_indices() {
-        match char {
-            '(' | '[' => brackets += 1,
-            ')' | ']' => brackets = brackets.saturating_sub(1),
-            '{' => braces += 1,
-            '}' => {
-                braces = braces.saturating_sub(1);
-                if braces == 0 {
-                    return index + 1;
-                }
-            }
-            ';' if braces == 0 && brackets == 0 => return index + 1,
-            _ => {}
-        }
-    }
-    item.len()
 }
 
 #[cfg(test)]
@@ -204,5 +186,11 @@ mod tests {
         let expected = ["a.rs:6: function `f#2` has 71 lines; the limit is 70"];
         check_tree(check, &[("a.rs", &source)], &expected);
         check_tree(check, &[("a.rs", &source), (LIST, "71 a.rs f#2\n")], &[]);
+    }
+
+    #[test]
+    fn lengths_are_those_of_bodies() {
+        let code = "trait A {\n    fn a();\n    fn b() {\n        fn c() {}\n    }\n}\n";
+        assert_eq!(lengths(code), [3, 1]);
     }
 }

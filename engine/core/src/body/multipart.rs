@@ -12,113 +12,31 @@
 //! - A part whose headers do not end is reported as an argument with its whole text as the value.
 //! - A body without a boundary is one argument with an empty name.
 //! - A part without a name is an argument with an empty name.
-//! - A repeated `name` or `filename` is an error; the first one counts, the others are shown as names of
-//!   an empty argument or of the same file.
+//! - A repeated `name` or `filename` is an error, also of an empty one; the first one that is not empty
+//!   counts, the others are shown as names of an empty argument or of the same file.
 //! - A name that is too long to be repeated with each of its headers is left out there (an error).
 //! - What follows the final boundary is not read (`data_after`).
 #![deny(clippy::indexing_slicing)]
 
-use memchr::memmem::{self, Finder};
-use memchr::{memchr, memrchr};
+mod boundary;
+mod disposition;
+mod flags;
+mod header_lines;
 
-use super::urlencoded::unescape_into;
+use memchr::memchr;
+use memchr::memmem::{self, Finder};
+
 use super::{BodyErrorKind, BodyScratch, BodySink, FirstError, NameBudget, Outcome, Room};
 use crate::limits::Limits;
+use disposition::Given;
+pub use flags::{MultipartFlags, UnmatchedBoundary};
+use header_lines::HeaderLines;
 
 /// What a `Content-Type` begins with for this processor.
 pub(super) const MEDIA_TYPE: &[u8] = b"multipart/form-data";
 
-/// Bytes of a `Content-Type` beyond which it is an error, as in ModSecurity 3.
-const CONTENT_TYPE_BYTES_MAX: usize = 1024;
-
 /// Bytes of a part's header line beyond which it is an error, as in ModSecurity 3.
 const HEADER_LINE_BYTES_MAX: usize = 4096;
-
-/// What the `MULTIPART_*` variables say, each the flag of the same name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MultipartFlags {
-    /// The processor failed: part of `MULTIPART_STRICT_ERROR`.
-    pub error: bool,
-    /// `MULTIPART_BOUNDARY_QUOTED`.
-    pub boundary_quoted: bool,
-    /// `MULTIPART_BOUNDARY_WHITESPACE`: white space around the `=` of the boundary parameter.
-    pub boundary_whitespace: bool,
-    /// `MULTIPART_DATA_BEFORE`: bytes before the first boundary.
-    pub data_before: bool,
-    /// `MULTIPART_DATA_AFTER`: bytes after the final boundary's line.
-    pub data_after: bool,
-    /// `MULTIPART_HEADER_FOLDING`.
-    pub header_folding: bool,
-    /// `MULTIPART_INVALID_HEADER_FOLDING`: a folding that begins with neither space nor tab.
-    pub invalid_header_folding: bool,
-    /// A header or boundary line ends in CRLF; only `MULTIPART_CRLF_LF_LINES` tells.
-    pub crlf_line: bool,
-    /// `MULTIPART_LF_LINE`: a header or boundary line ends in a bare LF.
-    pub lf_line: bool,
-    /// `MULTIPART_MISSING_SEMICOLON`: none between media type and boundary parameter.
-    pub missing_semicolon: bool,
-    /// `MULTIPART_INVALID_QUOTING`.
-    pub invalid_quoting: bool,
-    /// `MULTIPART_INVALID_PART`: a part without a name, or whose headers or body are missing.
-    pub invalid_part: bool,
-    /// `MULTIPART_FILE_LIMIT_EXCEEDED`: the sink took no more files.
-    pub file_limit_exceeded: bool,
-    /// `MULTIPART_UNMATCHED_BOUNDARY`.
-    pub unmatched_boundary: UnmatchedBoundary,
-}
-
-impl MultipartFlags {
-    /// `MULTIPART_STRICT_ERROR`: any flag but the unmatched boundary, as in ModSecurity 3.
-    #[must_use]
-    pub fn strict_error(&self) -> bool {
-        self.error
-            || self.boundary_quoted
-            || self.boundary_whitespace
-            || self.data_before
-            || self.data_after
-            || self.header_folding
-            || self.invalid_header_folding
-            || self.lf_line
-            || self.missing_semicolon
-            || self.invalid_quoting
-            || self.invalid_part
-            || self.file_limit_exceeded
-    }
-
-    /// `MULTIPART_CRLF_LF_LINES`: both line ends are used.
-    #[must_use]
-    pub fn crlf_lf_lines(&self) -> bool {
-        self.crlf_line && self.lf_line
-    }
-}
-
-/// Whether something looks like a boundary and is not the one of the `Content-Type`.
-///
-/// The numbers are those of `MULTIPART_UNMATCHED_BOUNDARY`: `@eq 1` is the permissive test and
-/// `!@eq 0` the strict one. ModSecurity 3 gives 2 to every complete body; here 2 needs a line that looks
-/// like a boundary, so that the strict test means something.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UnmatchedBoundary {
-    /// 0: there is none.
-    #[default]
-    None,
-    /// 1: there is one, and no matching boundary comes after it.
-    Unresolved,
-    /// 2: there is one, and a matching boundary comes after it, as in a file with lines of dashes.
-    Resolved,
-}
-
-impl UnmatchedBoundary {
-    /// The value of `MULTIPART_UNMATCHED_BOUNDARY`.
-    #[must_use]
-    pub fn number(self) -> u8 {
-        match self {
-            Self::None => 0,
-            Self::Unresolved => 1,
-            Self::Resolved => 2,
-        }
-    }
-}
 
 /// Reports the parts of `body`. Time is linear in the body; memory is one part's header line and names.
 pub(super) fn parse(
@@ -136,6 +54,7 @@ pub(super) fn parse(
         error: FirstError::default(),
         names: NameBudget::of(body),
         part_failed: false,
+        given: Given::default(),
         file_bytes: 0,
     };
     let parts = parser.boundary(content_type).map_or(0, |boundary| parser.parts(boundary, body));
@@ -162,6 +81,8 @@ struct Parser<'p> {
     names: NameBudget,
     /// Something is wrong with the part being read.
     part_failed: bool,
+    /// The parameters that the part being read has had so far.
+    given: Given,
     /// Bytes of content that was reported as a file only.
     file_bytes: usize,
 }
@@ -178,91 +99,6 @@ impl Parser<'_> {
     fn fail(&mut self, kind: BodyErrorKind, offset: usize) {
         self.error.set(kind, offset);
         self.part_failed = true;
-    }
-
-    /// The boundary that `content_type` names. Errors do not keep a boundary from being used if
-    /// there is one at all: the server behind may be as lenient.
-    fn boundary<'t>(&mut self, content_type: &'t [u8]) -> Option<&'t [u8]> {
-        let value = content_type.trim_ascii_start();
-        if value.len() > CONTENT_TYPE_BYTES_MAX {
-            self.fail(BodyErrorKind::MultipartBoundaryLength, 0);
-        }
-        let parameters = match value.split_at_checked(MEDIA_TYPE.len()) {
-            Some((start, rest)) if start.eq_ignore_ascii_case(MEDIA_TYPE) => rest,
-            _ => {
-                self.fail(BodyErrorKind::MultipartMediaType, 0);
-                memchr(b';', value).and_then(|at| value.get(at..)).unwrap_or(value)
-            }
-        };
-        let mut mentions = boundary_mentions(parameters);
-        let Some(at) = mentions.next() else {
-            self.fail(BodyErrorKind::MultipartBoundaryMissing, 0);
-            return None;
-        };
-        if mentions.next().is_some() {
-            self.fail(BodyErrorKind::MultipartBoundaryRepeated, 0);
-        }
-        let (before, parameter) = parameters.split_at_checked(at)?;
-        self.before_boundary_parameter(before.trim_ascii());
-        let (name, rest) = parameter.split_at_checked(BOUNDARY.len())?;
-        if name != BOUNDARY {
-            // Parameter names are case-insensitive, but servers exist that look for this spelling.
-            self.fail(BodyErrorKind::MultipartBoundaryMalformed, 0);
-        }
-        let equals = memchr(b'=', rest)?;
-        let (gap, value) = rest.split_at_checked(equals)?;
-        if !gap.trim_ascii().is_empty() {
-            self.fail(BodyErrorKind::MultipartBoundaryMalformed, 0);
-        }
-        let value = value.get(1..).unwrap_or_default();
-        self.flags.boundary_whitespace |=
-            gap.iter().chain(value.first()).any(u8::is_ascii_whitespace);
-        let boundary = self.boundary_value(value.trim_ascii());
-        if boundary.is_empty() {
-            self.fail(BodyErrorKind::MultipartBoundaryMissing, 0);
-            return None;
-        }
-        if !boundary.iter().all(|&byte| is_boundary_character(byte)) || boundary.ends_with(b" ") {
-            self.fail(BodyErrorKind::MultipartBoundaryCharacters, 0);
-        }
-        Some(boundary)
-    }
-
-    /// What stands between the media type and the boundary parameter: a semicolon, and perhaps
-    /// other parameters, which RFC 2045 allows. Quoted ones are not: a boundary may hide in them.
-    fn before_boundary_parameter(&mut self, before: &[u8]) {
-        let plain = |byte: &u8| {
-            is_token_character(*byte) || matches!(byte, b';' | b'=') || byte.is_ascii_whitespace()
-        };
-        if before.is_empty() {
-            self.flags.missing_semicolon = true;
-        } else if !before.starts_with(b";") || !before.ends_with(b";") || !before.iter().all(plain)
-        {
-            self.fail(BodyErrorKind::MultipartBoundaryMalformed, 0);
-        }
-    }
-
-    /// The boundary itself, out of its quotes, without the parameters after it.
-    fn boundary_value<'t>(&mut self, value: &'t [u8]) -> &'t [u8] {
-        if let Some(quoted) = value.strip_prefix(b"\"") {
-            self.flags.boundary_quoted = true;
-            let Some(end) = memchr(b'"', quoted) else {
-                self.fail(BodyErrorKind::MultipartBoundaryQuote, 0);
-                return before_byte(quoted, b';').trim_ascii_end();
-            };
-            let after = quoted.get(end + 1..).unwrap_or_default().trim_ascii();
-            if !after.is_empty() && !after.starts_with(b";") {
-                self.fail(BodyErrorKind::MultipartBoundaryQuote, 0);
-            }
-            return quoted.get(..end).unwrap_or_default();
-        }
-        let plain = before_byte(value, b';');
-        let boundary = plain.trim_ascii_end();
-        self.flags.boundary_whitespace |= boundary.len() != plain.len();
-        if boundary.contains(&b'"') {
-            self.fail(BodyErrorKind::MultipartBoundaryQuote, 0);
-        }
-        boundary
     }
 
     /// Finds the boundary lines and reads what is between them. Returns how many lines there are.
@@ -359,6 +195,7 @@ impl Parser<'_> {
         let content = if closed { without_line_end(content) } else { content };
 
         self.part_failed = false;
+        self.given = Given::default();
         self.scratch.name.clear();
         self.scratch.file_name.clear();
         self.scratch.file_name_extended.clear();
@@ -469,122 +306,6 @@ impl Parser<'_> {
         }
     }
 
-    /// Takes `name`, `filename` and `filename*` from the value of a `Content-Disposition`.
-    fn disposition(&mut self, value: &[u8], offset: usize) {
-        let kind = before_byte(value, b';');
-        if !kind.trim_ascii().eq_ignore_ascii_case(b"form-data") {
-            self.fail(BodyErrorKind::MultipartDisposition, offset);
-        }
-        let Some(mut rest) = value.get(kind.len() + 1..) else { return };
-        let mut text = std::mem::take(&mut self.scratch.converted);
-        loop {
-            rest = rest.trim_ascii_start();
-            let name_end = rest.iter().position(|&byte| matches!(byte, b'=' | b';'));
-            let Some((name, after)) = name_end.and_then(|end| rest.split_at_checked(end)) else {
-                // Neither a parameter nor a semicolon: also what follows a last semicolon.
-                self.fail(BodyErrorKind::MultipartDisposition, offset);
-                break;
-            };
-            let name = name.trim_ascii();
-            if let Some(after) = after.strip_prefix(b"=") {
-                text.clear();
-                rest = self.parameter_value(name, after.trim_ascii_start(), &mut text, offset);
-                self.parameter(name, &text, offset);
-            } else {
-                self.fail(BodyErrorKind::MultipartDisposition, offset);
-                rest = after;
-            }
-            // Past what the value should have ended with.
-            let gap = before_byte(rest, b';');
-            if !gap.trim_ascii().is_empty() {
-                self.flags.invalid_quoting |= gap.contains(&b'"') || gap.contains(&b'\'');
-                self.fail(BodyErrorKind::MultipartDisposition, offset);
-            }
-            let Some(next) = rest.get(gap.len() + 1..) else { break };
-            rest = next;
-        }
-        self.scratch.converted = text;
-    }
-
-    /// Appends the value at the start of `input` to `text` and returns what follows it.
-    fn parameter_value<'v>(
-        &mut self,
-        name: &[u8],
-        input: &'v [u8],
-        text: &mut Vec<u8>,
-        offset: usize,
-    ) -> &'v [u8] {
-        let Some(&quote @ (b'"' | b'\'')) = input.first() else {
-            let value = before_byte(input, b';');
-            self.plain_value(name, value.trim_ascii_end(), text, offset);
-            return input.get(value.len()..).unwrap_or_default();
-        };
-        self.flags.invalid_quoting |= quote == b'\'';
-        let mut rest = input.get(1..).unwrap_or_default();
-        while let Some((&byte, after)) = rest.split_first() {
-            rest = after;
-            match (byte, after.first()) {
-                (b'\\', Some(&escaped)) if escaped == quote || escaped == b'\\' => {
-                    text.push(escaped);
-                    rest = after.get(1..).unwrap_or_default();
-                }
-                (end, _) if end == quote => return rest,
-                _ => text.push(byte),
-            }
-        }
-        self.flags.invalid_quoting = true;
-        self.fail(BodyErrorKind::MultipartDisposition, offset);
-        rest
-    }
-
-    /// A value without quotes; for `filename*` the form of RFC 5987, `charset'language'name`.
-    fn plain_value(&mut self, name: &[u8], value: &[u8], text: &mut Vec<u8>, offset: usize) {
-        if !name.ends_with(b"*") {
-            self.flags.invalid_quoting |= value.contains(&b'\'');
-            if value.is_empty() || !value.iter().all(|&byte| is_token_character(byte)) {
-                self.fail(BodyErrorKind::MultipartDisposition, offset);
-            }
-            text.extend_from_slice(value);
-            return;
-        }
-        let mut parts = value.splitn(3, |&byte| byte == b'\'');
-        let (charset, _language, encoded) = (parts.next(), parts.next(), parts.next());
-        let mut invalid = charset.is_none_or(<[u8]>::is_empty) || encoded.is_none();
-        let encoded = encoded.unwrap_or(value);
-        invalid |= !encoded
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$&+-.^_`|~%".contains(byte));
-        unescape_into(encoded, false, text, &mut invalid);
-        if invalid {
-            self.fail(BodyErrorKind::MultipartDisposition, offset);
-        }
-    }
-
-    /// Keeps a parameter of a `Content-Disposition`.
-    fn parameter(&mut self, name: &[u8], value: &[u8], offset: usize) {
-        let scratch = &mut *self.scratch;
-        let kept = if name.eq_ignore_ascii_case(b"name") {
-            &mut scratch.name
-        } else if name.eq_ignore_ascii_case(b"filename") {
-            &mut scratch.file_name
-        } else if name.eq_ignore_ascii_case(b"filename*") {
-            &mut scratch.file_name_extended
-        } else {
-            self.fail(BodyErrorKind::MultipartDisposition, offset);
-            return;
-        };
-        if kept.is_empty() {
-            kept.extend_from_slice(value);
-            return;
-        }
-        self.fail(BodyErrorKind::MultipartDispositionRepeated, offset);
-        if name.eq_ignore_ascii_case(b"name") {
-            self.argument(value, b"", offset);
-        } else {
-            self.further_file_name(value, offset);
-        }
-    }
-
     /// Reports a part's content under the names that its headers gave.
     fn report_content(&mut self, content: &[u8], offset: usize) {
         let name = std::mem::take(&mut self.scratch.name);
@@ -627,23 +348,6 @@ impl Parser<'_> {
         self.flags.file_limit_exceeded = true;
         self.fail(BodyErrorKind::MultipartFilesFull, offset);
     }
-}
-
-/// The parameter's name as every client writes it.
-const BOUNDARY: &[u8] = b"boundary";
-
-/// Where `parameters` say "boundary", in any case, with a `=` somewhere after it.
-fn boundary_mentions(parameters: &[u8]) -> impl Iterator<Item = usize> {
-    let last_equals = memrchr(b'=', parameters).unwrap_or(0);
-    let windows = parameters.windows(BOUNDARY.len()).enumerate();
-    windows
-        .filter(move |(at, word)| *at < last_equals && word.eq_ignore_ascii_case(BOUNDARY))
-        .map(|(at, _)| at)
-}
-
-/// RFC 2046, section 5.1.1.
-fn is_boundary_character(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b" '()+_,-./:=?".contains(&byte)
 }
 
 /// RFC 2045, section 5.1.
@@ -696,56 +400,4 @@ fn unmatched_boundary(body: &[u8], delimiter: &[u8], inside: Option<usize>) -> U
         Some(at) if last_matched > Some(at) => UnmatchedBoundary::Resolved,
         Some(_) => UnmatchedBoundary::Unresolved,
     }
-}
-
-/// The header lines of a part, with foldings undone.
-struct HeaderLines<'h> {
-    rest: &'h [u8],
-}
-
-/// How a header line was folded.
-#[derive(Default)]
-struct Folding {
-    folded: bool,
-    invalid: bool,
-    /// The first line begins with white space: there is no header that it continues.
-    without_header: bool,
-}
-
-impl HeaderLines<'_> {
-    /// Puts the next header into `line`; a folding becomes one space.
-    fn next(&mut self, line: &mut Vec<u8>) -> Option<Folding> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let mut folding = Folding { without_header: self.at_folding(), ..Folding::default() };
-        line.clear();
-        line.extend_from_slice(self.physical_line());
-        while self.at_folding() {
-            folding.folded = true;
-            let next = self.physical_line();
-            let text = next.iter().position(|&byte| !is_space(byte)).unwrap_or(next.len());
-            let (space, text) = next.split_at_checked(text).unwrap_or_default();
-            folding.invalid |= space.iter().any(|&byte| byte != b' ' && byte != b'\t');
-            line.push(b' ');
-            line.extend_from_slice(text);
-        }
-        Some(folding)
-    }
-
-    fn at_folding(&self) -> bool {
-        self.rest.first().is_some_and(|&byte| is_space(byte))
-    }
-
-    /// Takes one line, without its end.
-    fn physical_line(&mut self) -> &[u8] {
-        let line = before_byte(self.rest, b'\n');
-        self.rest = self.rest.get(line.len() + 1..).unwrap_or_default();
-        line.strip_suffix(b"\r").unwrap_or(line)
-    }
-}
-
-/// C's `isspace`, which has the vertical tab that Rust's has not.
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }

@@ -562,6 +562,15 @@ fn multipart_dispositions() {
         "form-data; name=\"a\"; filename=f; filename=\"g\"",
         &["n a/g", "a a=x", "f a/f=x", "? strict", "! MultipartDispositionRepeated"],
     );
+    // A server that goes by the first one takes the part for a field.
+    disposition(
+        "form-data; name=\"a\"; filename=\"\"; filename=\"f\"",
+        &["a a=x", "f a/f=x", "? strict", "! MultipartDispositionRepeated"],
+    );
+    disposition(
+        "form-data; name=\"\"; name=\"a\"",
+        &["a a=x", "? strict", "! MultipartDispositionRepeated"],
+    );
     disposition(
         "form-data; name=\"a\"; filename=f; filename*=g",
         &["a a=x", "f a/f=x", "n a/g", "? strict", "! MultipartDisposition"],

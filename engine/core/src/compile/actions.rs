@@ -2,7 +2,7 @@
 //!
 //! Source: ModSecurity v3 reference manual, "Actions".
 
-use seclang::{Action, Target, Text};
+use seclang::{Action, Span, Target, Text};
 
 use super::{Compiler, is, value_text};
 use crate::{
@@ -20,6 +20,8 @@ use crate::{
 /// Everything that a rule's actions say.
 #[derive(Debug, Default)]
 pub(super) struct Lowered {
+    /// Which of the gathered rules it is.
+    index: usize,
     pub(super) transformations: Vec<Transformation>,
     pub(super) multi_match: bool,
     pub(super) capture: bool,
@@ -38,14 +40,15 @@ pub(super) fn is_disruptive(action: &Action) -> bool {
 }
 
 impl Compiler<'_> {
-    /// Lowers a rule's actions over the defaults of its phase.
+    /// Lowers the actions of the rule at `index` over the defaults of its phase.
     pub(super) fn lower_actions(
         &mut self,
+        index: usize,
         defaults: &[Action],
         own: &[Action],
         link: bool,
     ) -> Lowered {
-        let mut lowered = Lowered { log: true, audit_log: true, ..Lowered::default() };
+        let mut lowered = Lowered { index, log: true, audit_log: true, ..Lowered::default() };
         for action in defaults {
             self.lower_action(action, &mut lowered);
         }
@@ -62,6 +65,11 @@ impl Compiler<'_> {
             if is(action, "block") {
                 blocks = true;
                 lowered.disruptive = by_default.clone();
+            } else if link && (is(action, "skip") || is(action, "skipafter")) {
+                let name = &action.name.text;
+                let message =
+                    format!("{name} has no effect here: write it in the first rule of the chain");
+                self.warn(action.span, &message);
             } else {
                 blocks &= !is_disruptive(action);
                 self.lower_action(action, &mut lowered);
@@ -106,7 +114,7 @@ impl Compiler<'_> {
             "allow" => into.disruptive = Disruptive::Allow(allow_scope(value)?),
             "status" => into.status = Some(status(value)?),
             "skip" => into.flow = Flow::Skip(number(value, "skip", u32::MAX)?),
-            "skipafter" => into.flow = self.skip_after(action),
+            "skipafter" => into.flow = self.skip_after(action, into.index),
             "setvar" => into.on_match.push(MatchAction::SetVar(self.setvar(value)?)),
             "initcol" => into.on_match.push(self.initcol(action, value)?),
             "setenv" => into.on_match.push(MatchAction::SetVar(self.setenv(value)?)),
@@ -161,18 +169,22 @@ impl Compiler<'_> {
         Expression::parse(text, &mut |name| self.slot(name))
     }
 
-    fn skip_after(&mut self, action: &Action) -> Flow {
+    /// Of several markers of one name, the next one behind the rule is meant.
+    fn skip_after(&mut self, action: &Action, index: usize) -> Flow {
         let name = value_text(action);
-        let found = self.markers.iter().position(|(marker, _)| marker == name);
-        match found.and_then(|index| u32::try_from(index).ok()) {
-            Some(index) => Flow::SkipAfter(index),
-            None => {
-                let message =
-                    format!("no SecMarker is named {name}; the rest of the phase will be skipped");
-                self.warn(action.span, &message);
-                Flow::SkipPhase
-            }
+        let mut markers = self.markers.iter();
+        let next = markers.position(|(marker, before)| marker == name && *before > index);
+        if let Some(marker) = next.and_then(|at| u32::try_from(at).ok()) {
+            return Flow::SkipAfter(marker);
         }
+        let message = match self.markers.iter().any(|(marker, _)| marker == name) {
+            true => format!(
+                "SecMarker {name} stands before the rule only; the rest of the phase will be skipped"
+            ),
+            false => format!("no SecMarker is named {name}; the rest of the phase will be skipped"),
+        };
+        self.warn(action.span, &message);
+        Flow::SkipPhase
     }
 
     /// `setvar:tx.name=value`, `=+n`, `=-n`, `setvar:tx.name` and `setvar:!tx.name`.
@@ -362,14 +374,19 @@ impl Compiler<'_> {
             );
         };
         let rules = rules(self, which.trim())?;
-        let targets = seclang::parse_targets(target.trim(), action.span)?;
+        // The target is what the value ends with.
+        let value = action.value.as_ref().map_or(action.span, |value| value.span);
+        let length = u32::try_from(target.len()).unwrap_or(u32::MAX);
+        let start = value.end.saturating_sub(length).max(value.start);
+        let targets = seclang::parse_targets(target, Span { start, ..value })?;
         let [target] = targets.as_slice() else {
             return Err("write one target after the semicolon, such as ARGS:q".to_owned());
         };
         let target = Target { exclude: false, ..target.clone() };
         match self.lower_target(&target) {
             Some((variable, select)) => Ok(Ctl::RemoveTargets(rules, variable, select)),
-            None => Err("the target is not valid".to_owned()),
+            // Why is reported, and the ruleset refused.
+            None => Ok(Ctl::NoEffect),
         }
     }
 }

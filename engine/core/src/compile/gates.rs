@@ -12,9 +12,9 @@ use crate::{
     operator::{Operator, leading_integer},
     parts::SharedSieve,
     plan::Cell,
-    program::{Asks, CellId, Gate, Rule, Select, Source, SourceId, Target},
+    program::{Asks, CellId, Gate, Lane, Rule, Select, Source, SourceId, Target},
     recall::may_be_recalled,
-    scan::sieve::{self, Sieve},
+    scan::sieve::{self, Letters, Sieve},
     transaction::{is_short, is_stable, lists},
     transform::Transformation,
     variable::Variable,
@@ -40,6 +40,9 @@ pub(super) struct SieveDraft {
     patterns: Vec<Hir>,
 }
 
+/// Sources that have gates: as many as a [`SourceId`] can number. Rules that look at more are run.
+const SOURCES_MAX: usize = 1 << 16;
+
 /// The tags by which CRS says at which paranoia level a rule is evaluated.
 const LEVEL_TAGS: &str = "paranoia-level/";
 
@@ -48,6 +51,10 @@ impl Compiler<'_> {
     pub(super) fn gate(&mut self, rule: &Gated<'_>, needs: Needs) -> Gate {
         if let Some(gate) = number_gate(rule.targets, rule.operator, rule.negated, rule.lane) {
             return gate;
+        }
+        // Each target may be a source of its own, and of more than these none has a number.
+        if self.sources.len() + rule.targets.len() > SOURCES_MAX {
+            return Gate::Open;
         }
         if let Some(gate) = self.values_gate(rule) {
             return gate;
@@ -117,13 +124,8 @@ impl Compiler<'_> {
     }
 
     fn sieve_gate(&mut self, rule: &Gated<'_>, pattern: &Hir) -> Option<Gate> {
-        let mut chain =
-            self.lanes.get(rule.lane.get())?.steps.iter().map(|step| step.transformation);
-        if chain.clone().any(|transformation| transformation == Transformation::Uppercase) {
-            return None;
-        }
-        let lowered = chain.any(Transformation::lowers);
-        let pattern = sieve::sieveable(pattern, lowered)?;
+        let letters = letters(self.lanes.get(rule.lane.get())?)?;
+        let pattern = sieve::sieveable(pattern, letters)?;
         let sieve = self.sieve(rule);
         let patterns = &mut self.sieves.get_mut(sieve)?.patterns;
         let number = u8::try_from(patterns.len()).ok()?;
@@ -208,6 +210,22 @@ impl Compiler<'_> {
         });
         SourceId(u16::try_from(position).unwrap_or(u16::MAX))
     }
+}
+
+/// What a lane makes of the case of letters; `None` for one that raises it.
+fn letters(lane: &Lane) -> Option<Letters> {
+    let mut letters = Letters::Kept;
+    for transformation in lane.steps.iter().map(|step| step.transformation) {
+        letters = match transformation {
+            Transformation::Uppercase => return None,
+            _ if transformation.lowers() => Letters::Lowered,
+            _ if letters == Letters::Kept || transformation.keeps_bytes() => letters,
+            // What is decoded may be in upper case.
+            _ => Letters::Either,
+        };
+    }
+    let looks_before = lane.each_stage && letters == Letters::Lowered;
+    Some(if looks_before { Letters::Either } else { letters })
 }
 
 fn same_select(left: &Select, right: &Select) -> bool {

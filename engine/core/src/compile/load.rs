@@ -9,10 +9,11 @@ use crate::{
     source::{Input, SourceFile},
 };
 
-/// How deep `Include` may nest; a deeper one is taken for a circle.
+/// How deep `Include` may nest. A ruleset in which one nests deeper is refused, and so is a circle of
+/// files that include each other.
 const INCLUDE_DEPTH_MAX: u32 = 16;
 
-/// Files that one ruleset may consist of.
+/// Files that one ruleset may consist of. One with more is refused.
 const FILES_MAX: usize = 4_096;
 
 impl Compiler<'_> {
@@ -31,7 +32,7 @@ impl Compiler<'_> {
     /// An error that stands in no line: a file of the host's list that cannot be read.
     fn file_error(&mut self, path: &str, message: &str) {
         let order = (self.files.len(), 0);
-        self.errors.push(BuildError::new(order, message.to_owned(), path, 0, message));
+        self.keep_error(BuildError::new(order, message.to_owned(), path, 0, message));
     }
 
     fn load_file(&mut self, file: SourceFile, depth: u32) {
@@ -44,7 +45,7 @@ impl Compiler<'_> {
                 let rendered = format!("{}:{line}:1: {message}", file.name);
                 let line = u32::try_from(line).unwrap_or(u32::MAX);
                 let order = (self.files.len(), 0);
-                self.errors.push(BuildError::new(order, rendered, &file.name, line, message));
+                self.keep_error(BuildError::new(order, rendered, &file.name, line, message));
             }
         }
     }
@@ -79,6 +80,11 @@ impl Compiler<'_> {
             );
             return;
         }
+        // A file that includes itself twice names more files than could ever be read.
+        if self.files.len() >= FILES_MAX {
+            self.error(path.span, &format!("the ruleset has more than {FILES_MAX} files"));
+            return;
+        }
         let paths = match self.source.list(&path.text, from) {
             Ok(paths) => paths,
             Err(error) => return self.error(path.span, &error.to_string()),
@@ -105,4 +111,32 @@ impl Compiler<'_> {
 
 pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ERRORS_MAX;
+    use crate::{Input, Limits, Program, Source, SourceError, SourceFile};
+
+    /// Its one file includes itself, many times over.
+    struct Circle;
+
+    impl Source for Circle {
+        fn read(&self, path: &str, _: &str) -> Result<SourceFile, SourceError> {
+            let bytes = "Include a.conf\n".repeat(50).into_bytes();
+            Ok(SourceFile { name: path.to_owned(), bytes })
+        }
+
+        fn list(&self, pattern: &str, _: &str) -> Result<Vec<String>, SourceError> {
+            Ok(vec![pattern.to_owned()])
+        }
+    }
+
+    #[test]
+    fn a_file_that_includes_itself_is_refused() {
+        let input = Input::File("a.conf".to_owned());
+        let errors = Program::build(&[input], &Circle, Limits::default()).unwrap_err();
+        assert_eq!(errors.errors().len(), ERRORS_MAX);
+        assert!(errors.to_string().contains("does a file include itself?"), "{errors}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{Compiler, Draft, gates::Gated, operators::Needs};
 use crate::{
-    id::{Phase, RuleId, RuleIndex},
+    id::{LaneId, Phase, RuleId, RuleIndex},
     program::{Gate, Rule},
     variable::Variable,
 };
@@ -27,7 +27,7 @@ impl Compiler<'_> {
         let own = draft.actions.clone();
         let links = if is_starter { self.link_count(index) } else { 0 };
 
-        let lowered = self.lower_actions(&defaults, &own, !is_starter);
+        let lowered = self.lower_actions(index, &defaults, &own, !is_starter);
         let targets = self.lower_targets(&written);
         let negated = operator.as_ref().is_some_and(|operator| operator.negated);
         let (operator, needs) = match operator {
@@ -37,7 +37,10 @@ impl Compiler<'_> {
             }
             None => (None, Needs::Nothing),
         };
-        let lane = self.lane(&lowered.transformations, lowered.multi_match);
+        let lane = self.lane(&lowered.transformations, lowered.multi_match).unwrap_or_else(|why| {
+            self.error(span, &why);
+            LaneId::NONE
+        });
         let gate = match &operator {
             Some(operator) if is_starter && !removed => self.gate(
                 &Gated {
@@ -85,12 +88,45 @@ impl Compiler<'_> {
         let count = links.take_while(|draft: &&Draft| draft.starter == starter).count();
         u32::try_from(count).unwrap_or(u32::MAX)
     }
+
+    /// Whether any rule that runs needs response bodies to be collected.
+    pub(super) fn looks_at_response_body(&self, rules: &[Rule]) -> bool {
+        let looks = |rule: &Rule| {
+            rule.phase >= Phase::ResponseBody
+                && rule.targets.iter().any(|target| target.variable == Variable::ResponseBody)
+        };
+        rules.iter().enumerate().any(|(index, rule)| self.runs(index) && looks(rule))
+    }
 }
 
-/// Whether any rule needs response bodies to be collected.
-pub(super) fn looks_at_response_body(rules: &[Rule]) -> bool {
-    rules.iter().any(|rule| {
-        rule.phase >= Phase::ResponseBody
-            && rule.targets.iter().any(|target| target.variable == Variable::ResponseBody)
-    })
+#[cfg(test)]
+mod tests {
+    use super::super::LANES_MAX;
+    use crate::{Input, Limits, NoFiles, Program, transform::TABLE};
+
+    /// Rules with so many different chains of three transformations.
+    fn build(chains: usize) -> Result<Program, String> {
+        let names: Vec<&str> = TABLE
+            .iter()
+            .filter(|(name, transformation)| *name == transformation.name())
+            .map(|(name, _)| *name)
+            .collect();
+        let base = names.len();
+        let rule = |n: usize| {
+            let [a, b, c] = [n / base / base, n / base % base, n % base].map(|at| names[at]);
+            let id = n + 1;
+            format!("SecRule ARGS \"@unconditionalMatch\" \"id:{id},phase:1,t:{a},t:{b},t:{c}\"\n")
+        };
+        let text = (0..chains).map(rule).collect();
+        let input = Input::Text { name: "rules".to_owned(), text };
+        Program::build(&[input], &NoFiles, Limits::default()).map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn chains_of_transformations_have_a_limit() {
+        // The empty chain is one of them.
+        assert_eq!(build(LANES_MAX - 1).map(|program| program.lanes.len()), Ok(LANES_MAX));
+        let refused = build(LANES_MAX).map(|program| program.lanes.len());
+        assert!(refused.is_err_and(|why| why.contains("chains of transformations")));
+    }
 }

@@ -133,7 +133,7 @@ impl Compiler<'_> {
         let is_searchable = negated && texts.iter().all(|text| !text.is_empty());
         let table = is_searchable.then(|| {
             let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
-            self.parts.table(&texts)
+            self.parts.table_of(&texts)
         });
         let phrases = Phrases { automaton, table: table.flatten() };
         Ok((Operator::Pm(phrases), Needs::OneOf(texts)))

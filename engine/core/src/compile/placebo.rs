@@ -45,7 +45,8 @@ impl Compiler<'_> {
         }
     }
 
-    fn runs(&self, index: usize) -> bool {
+    /// Whether the chain of a gathered rule is not removed.
+    pub(super) fn runs(&self, index: usize) -> bool {
         let starter = self.drafts.get(index).and_then(|draft| self.drafts.get(draft.starter));
         starter.is_some_and(|starter| !starter.removed)
     }

@@ -41,6 +41,8 @@ struct Changed {
     slots: BTreeSet<TxSlot>,
     /// The rules that each of them may remove.
     removed: Vec<RuleSet>,
+    /// The rules from which they may take away what those compare.
+    losing: RuleSet,
     /// Whether they may ask for a record of every match, which then includes that of rules which only skip.
     records: bool,
 }
@@ -69,7 +71,8 @@ impl Compiler<'_> {
         for (phase, list) in Phase::ALL.into_iter().zip(phases) {
             let is_skipped = |at: usize, next: usize| {
                 let skips = list.get(at..next.min(list.len())).unwrap_or_default();
-                changed.removed.iter().all(|removed| removes_all(removed, skips))
+                skips.first().is_none_or(|&first| !changed.losing.contains(first))
+                    && changed.removed.iter().all(|removed| removes_all(removed, skips))
             };
             let left = list.iter().copied().enumerate();
             let left = left.filter(|&(_, index)| !known.folded.contains(index));
@@ -92,6 +95,9 @@ impl Compiler<'_> {
                     TxKey::Expression(name) => changed.slots.extend(self.slots_named(name)),
                 },
                 MatchAction::Ctl(Ctl::RemoveRules(rules)) => changed.removed.push(rules.clone()),
+                MatchAction::Ctl(Ctl::RemoveTargets(rules, Variable::Tx, _)) => {
+                    changed.losing.extend(rules);
+                }
                 MatchAction::Ctl(Ctl::AuditParts(change)) => {
                     changed.records |= change.apply(AuditParts::default()).has(AuditPart::Rules);
                 }

@@ -147,12 +147,34 @@ impl Compiler<'_> {
     }
 }
 
-/// A disruptive action replaces the disruptive one, transformations and tags are added, all others
-/// replace those of their name (ModSecurity reference manual, `SecRuleUpdateActionById`).
+/// Actions of which a rule may have several (ModSecurity 2, `re_actions.c`).
+const REPEATABLE: [&str; 18] = [
+    "ctl",
+    "deprecatevar",
+    "expirevar",
+    "initcol",
+    "sanitisearg",
+    "sanitisematched",
+    "sanitisematchedbytes",
+    "sanitiserequestheader",
+    "sanitiseresponseheader",
+    "sanitizearg",
+    "sanitizematched",
+    "sanitizematchedbytes",
+    "sanitizerequestheader",
+    "sanitizeresponseheader",
+    "setenv",
+    "setvar",
+    "t",
+    "tag",
+];
+
+/// A disruptive action replaces the disruptive one, those of which there may be several are added, all
+/// others replace those of their name (ModSecurity reference manual, `SecRuleUpdateActionById`).
 fn replace_action(actions: &mut Vec<Action>, new: &Action) {
     if is_disruptive(new) {
         actions.retain(|action| !is_disruptive(action));
-    } else if !["t", "tag", "setvar", "ctl"].iter().any(|name| is(new, name)) {
+    } else if !REPEATABLE.iter().any(|name| is(new, name)) {
         actions.retain(|action| !action.name.text.eq_ignore_ascii_case(&new.name.text));
     }
     actions.push(new.clone());

@@ -4,25 +4,22 @@
 //! among attributes, and inside values in single, double and back quotes) and look for tags,
 //! attributes, URLs and comments that no harmless input has.
 //!
-//! Source: libinjection (`libinjection_xss`, as of February 2025), whose answers these are. The
-//! reading of HTML is ours; the lists of tags and event handlers are those of the crate
-//! `libinjectionrs`, whose own reader differs on NUL bytes and on event names with something
-//! behind them.
+//! Source: libinjection (`libinjection_xss`, as of February 2025), whose answers these are. Of the
+//! crate `libinjectionrs`, which tests compare the names with, nothing is used here: its reader
+//! differs from libinjection on NUL bytes and on event names with something behind them, and it
+//! looks through a list of hundreds for each name. A value can hold as many names as it has bytes.
 
+mod events;
 mod html;
 
-use libinjectionrs::XssDetector;
-use libinjectionrs::xss::Html5Flags;
 use memchr::memchr2;
 
 use crate::scan::ByteSet;
+use events::starts_with_event;
 use html::{Kind, Reader, State};
 
-/// Longer names are in no list; the longest event has 44 letters.
-const NAME_MAX: usize = 48;
-
-/// Shorter names of events are in no list.
-const EVENT_MIN: usize = 3;
+/// Longer names are in no list of this file; the longest has 13 letters.
+const NAME_MAX: usize = 16;
 
 /// What an attribute may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +32,30 @@ enum Attribute {
     /// Its value is the name of another attribute.
     Indirect,
 }
+
+/// Tags that run script, or bring what does.
+const TAGS: &[&[u8]] = &[
+    b"applet",
+    b"base",
+    b"comment",
+    b"embed",
+    b"frame",
+    b"frameset",
+    b"handler",
+    b"iframe",
+    b"import",
+    b"isindex",
+    b"link",
+    b"listener",
+    b"meta",
+    b"noscript",
+    b"object",
+    b"script",
+    b"style",
+    b"vmlframe",
+    b"xml",
+    b"xss",
+];
 
 /// Attributes whose value is a URL.
 const URL_ATTRIBUTES: &[&[u8]] = &[
@@ -58,11 +79,23 @@ const URL_ATTRIBUTES: &[&[u8]] = &[
 /// Attributes that are harmful themselves.
 const HARMFUL_ATTRIBUTES: &[&[u8]] = &[b"dataformatas", b"datasrc", b"filter", b"style"];
 
+/// Attributes whose value is the name of another.
+const INDIRECT_ATTRIBUTES: &[&[u8]] = &[b"attributename"];
+
 /// Beginnings of URLs that run script, in upper case.
 const SCRIPT_SCHEMES: &[&[u8]] = &[b"DATA", b"VIEW-SOURCE", b"JAVA", b"VBSCRIPT"];
 
 /// Script needs a tag, or an attribute with a value: one of these bytes.
 pub(crate) const NEEDS: ByteSet = ByteSet::of(b"<=");
+
+/// The five places.
+const STARTS: [State; 5] = [
+    State::Data,
+    State::BeforeAttributeName,
+    State::QuotedValue(b'\''),
+    State::QuotedValue(b'"'),
+    State::QuotedValue(b'`'),
+];
 
 /// Whether `input` runs script in any of the five places.
 pub(crate) fn detect(input: &[u8]) -> bool {
@@ -70,13 +103,6 @@ pub(crate) fn detect(input: &[u8]) -> bool {
 }
 
 fn read(input: &[u8]) -> bool {
-    const STARTS: [State; 5] = [
-        State::Data,
-        State::BeforeAttributeName,
-        State::QuotedValue(b'\''),
-        State::QuotedValue(b'"'),
-        State::QuotedValue(b'`'),
-    ];
     STARTS.iter().any(|&start| runs_script(input, start))
 }
 
@@ -111,83 +137,56 @@ fn is_harmful_value(attribute: &[u8], value: &[u8]) -> bool {
     }
 }
 
-/// A name without its NUL bytes, which old browsers ignore, in a buffer with `before` and `after`
-/// around it; `None` if it is too long for any list.
+/// A name in lower case and without its NUL bytes, which old browsers ignore.
 struct Name {
-    bytes: [u8; NAME_MAX + 4],
+    bytes: [u8; NAME_MAX],
     len: usize,
 }
 
 impl Name {
-    fn new(before: &[u8], name: &[u8], after: &[u8]) -> Option<Self> {
-        let mut named = Self { bytes: [0; NAME_MAX + 4], len: 0 };
-        let name = name.iter().filter(|&&byte| byte != 0);
-        for byte in before.iter().chain(name).chain(after) {
-            *named.bytes.get_mut(named.len)? = *byte;
-            named.len += 1;
+    /// `None` if it is too long for any list.
+    fn new(name: &[u8]) -> Option<Self> {
+        let mut plain = Self { bytes: [0; NAME_MAX], len: 0 };
+        for byte in name.iter().filter(|&&byte| byte != 0) {
+            *plain.bytes.get_mut(plain.len)? = byte.to_ascii_lowercase();
+            plain.len += 1;
         }
-        Some(named)
+        Some(plain)
     }
 
-    fn as_bytes(&self) -> &[u8] {
-        self.bytes.get(..self.len).unwrap_or_default()
+    fn is_in(&self, list: &[&[u8]]) -> bool {
+        list.contains(&self.bytes.get(..self.len).unwrap_or_default())
     }
-}
-
-fn equals(name: &[u8], known: &[u8]) -> bool {
-    let name = name.iter().filter(|&&byte| byte != 0);
-    name.map(u8::to_ascii_lowercase).eq(known.iter().copied())
 }
 
 fn starts_with(text: &[u8], prefix: &[u8]) -> bool {
     text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-/// Whether a tag may run script: those of the list, and everything of SVG and XSL.
+/// Whether a tag may run script: those of the list, and everything of SVG and XSL, which NUL bytes
+/// hide from libinjection.
 fn is_harmful_tag(name: &[u8]) -> bool {
-    if name.len() < 3 {
-        return false;
-    }
-    if starts_with(name, b"svg") || starts_with(name, b"xsl") {
-        return true;
-    }
-    let Some(tag) = Name::new(b"<", name, b">") else { return false };
-    let inner = tag.as_bytes().get(1..).unwrap_or_default();
-    // The lists hold letters only, and NUL bytes hide SVG and XSL from libinjection.
-    let hidden = starts_with(inner, b"svg") || starts_with(inner, b"xsl");
-    let letters = name.iter().all(|&byte| byte == 0 || byte.is_ascii_alphabetic());
-    letters && !hidden && XssDetector::is_xss(tag.as_bytes(), Html5Flags::DataState)
+    starts_with(name, b"svg")
+        || starts_with(name, b"xsl")
+        || Name::new(name).is_some_and(|name| name.is_in(TAGS))
 }
 
 /// What the attribute of that name may do.
 fn classify(name: &[u8]) -> Attribute {
-    if name.len() < 2 {
-        return Attribute::Harmless;
+    if is_event(name) || starts_with(name, b"xmlns") || starts_with(name, b"xlink") {
+        return Attribute::Harmful;
     }
-    let prefixed = || is_event(name) || starts_with(name, b"xmlns") || starts_with(name, b"xlink");
-    let listed = || HARMFUL_ATTRIBUTES.iter().any(|known| equals(name, known));
-    if (name.len() >= 5 && prefixed()) || listed() {
-        Attribute::Harmful
-    } else if URL_ATTRIBUTES.iter().any(|known| equals(name, known)) {
-        Attribute::Url
-    } else if equals(name, b"attributename") {
-        Attribute::Indirect
-    } else {
-        Attribute::Harmless
+    match Name::new(name) {
+        Some(name) if name.is_in(HARMFUL_ATTRIBUTES) => Attribute::Harmful,
+        Some(name) if name.is_in(URL_ATTRIBUTES) => Attribute::Url,
+        Some(name) if name.is_in(INDIRECT_ATTRIBUTES) => Attribute::Indirect,
+        _ => Attribute::Harmless,
     }
 }
 
-/// Whether the name *starts* with `on` and the name of an event.
-///
-/// The crate keeps its list to itself and compares whole names, so it is asked for every beginning
-/// that is all letters. At most [`NAME_MAX`] questions a name keep this linear.
+/// Whether the name *starts* with `on` and the name of an event: what stands behind does not count.
 fn is_event(name: &[u8]) -> bool {
-    let Some(event) = name.get(2..).filter(|_| starts_with(name, b"on")) else { return false };
-    let letters = event.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
-    (EVENT_MIN..=letters.min(NAME_MAX)).any(|length| {
-        let attribute = name.get(..2 + length).and_then(|name| Name::new(b"", name, b"=x"));
-        attribute.is_some_and(|a| XssDetector::is_xss(a.as_bytes(), Html5Flags::ValueNoQuote))
-    })
+    starts_with(name, b"on") && name.get(2..).is_some_and(starts_with_event)
 }
 
 /// Whether a URL starts with a scheme that runs script, however disguised.

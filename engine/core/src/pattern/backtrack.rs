@@ -11,47 +11,8 @@
 
 mod parse;
 
+use crate::scan::ByteSet;
 use parse::{Look, Node, Parser};
-
-/// A set of bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ByteSet([u64; 4]);
-
-impl ByteSet {
-    fn insert(&mut self, byte: u8) {
-        if let Some(word) = self.0.get_mut(usize::from(byte >> 6)) {
-            *word |= 1 << (byte & 63);
-        }
-    }
-
-    fn contains(&self, byte: u8) -> bool {
-        self.0.get(usize::from(byte >> 6)).is_some_and(|word| word & (1 << (byte & 63)) != 0)
-    }
-
-    fn extend(&mut self, other: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
-            *mine |= theirs;
-        }
-    }
-
-    fn negated(mut self) -> Self {
-        for word in &mut self.0 {
-            *word = !*word;
-        }
-        self
-    }
-
-    /// Adds the other case of each letter.
-    fn fold_case(&mut self) {
-        for byte in b'a'..=b'z' {
-            let upper = byte.to_ascii_uppercase();
-            if self.contains(byte) || self.contains(upper) {
-                self.insert(byte);
-                self.insert(upper);
-            }
-        }
-    }
-}
 
 /// One instruction. Those that are not jumps go on with the next.
 #[derive(Clone, Debug)]
@@ -94,8 +55,11 @@ pub(super) struct Backtracker {
     groups: usize,
 }
 
-/// Instructions that one pattern may compile to.
+/// Instructions that one pattern may compile to, if the bytes it may take allow for as many.
 const OPS_MAX: usize = 1 << 16;
+
+/// Slots that are copied or emptied in one step.
+const SLOTS_PER_STEP: usize = 64;
 
 /// Positions kept to return to. A search that needs more gives up.
 const STACK_MAX: usize = 1 << 16;
@@ -113,15 +77,16 @@ pub(super) enum Found {
 }
 
 impl Backtracker {
-    /// Compiles a PCRE pattern.
+    /// Compiles a PCRE pattern to instructions of `bytes_max` bytes at most.
     ///
     /// # Errors
     /// What is malformed or not supported, with its place.
-    pub(super) fn new(pcre: &str) -> Result<Self, String> {
+    pub(super) fn new(pcre: &str, bytes_max: usize) -> Result<Self, String> {
         let mut parser = Parser::new(pcre.as_bytes());
         let node = parser.parse()?;
         let groups = parser.groups();
-        let mut compiler = Compiler { ops: Vec::new(), slots: 2 * groups };
+        let ops_max = OPS_MAX.min(bytes_max / size_of::<Op>());
+        let mut compiler = Compiler { ops: Vec::new(), ops_max, slots: 2 * groups };
         compiler.push(Op::Save(0))?;
         compiler.node(&node)?;
         compiler.push(Op::Save(1))?;
@@ -130,7 +95,7 @@ impl Backtracker {
     }
 
     /// Searches for the leftmost match and gives the groups' ranges. Each instruction takes one of
-    /// `steps_left`; without any the search gives up.
+    /// `steps_left`, and more where there are many slots; without any the search gives up.
     pub(super) fn search(
         &self,
         haystack: &[u8],
@@ -139,9 +104,11 @@ impl Backtracker {
         groups: &mut [Option<(usize, usize)>],
     ) -> Found {
         let mut run = Run { program: self, haystack, steps_left };
+        let mut slots: Vec<Option<usize>> = vec![None; self.slots];
         for start in from..=haystack.len() {
-            let mut slots = vec![None; self.slots];
-            match run.attempt(0, start, &mut slots, 0) {
+            slots.fill(None);
+            let paid = run.pay(slots.len() / SLOTS_PER_STEP);
+            match paid.and_then(|()| run.attempt(0, start, &mut slots, 0)) {
                 Ok(Some(_)) => {
                     for (group, pair) in
                         groups.iter_mut().zip(slots.chunks_exact(2).take(self.groups))
@@ -163,13 +130,15 @@ impl Backtracker {
 
 struct Compiler {
     ops: Vec<Op>,
+    ops_max: usize,
     slots: usize,
 }
 
 impl Compiler {
     fn push(&mut self, op: Op) -> Result<usize, String> {
-        if self.ops.len() >= OPS_MAX {
-            return Err(format!("the pattern takes more than {OPS_MAX} instructions"));
+        if self.ops.len() >= self.ops_max {
+            let max = self.ops_max;
+            return Err(format!("the pattern takes more than {max} instructions"));
         }
         self.ops.push(op);
         Ok(self.ops.len() - 1)
@@ -336,6 +305,17 @@ enum Frame {
 }
 
 impl Run<'_> {
+    fn pay(&mut self, steps: usize) -> Result<(), OutOfSteps> {
+        *self.steps_left = self.steps_left.checked_sub(steps).ok_or(OutOfSteps)?;
+        Ok(())
+    }
+
+    /// A copy of the slots, for an attempt within an attempt.
+    fn copied(&mut self, slots: &[Option<usize>]) -> Result<Vec<Option<usize>>, OutOfSteps> {
+        self.pay(slots.len() / SLOTS_PER_STEP)?;
+        Ok(slots.to_vec())
+    }
+
     /// Runs from instruction `op` at `at` to a `Match`; gives where that was reached.
     fn attempt(
         &mut self,
@@ -347,7 +327,7 @@ impl Run<'_> {
         let mut stack = Vec::new();
         let (mut op, mut at) = (op, at);
         loop {
-            *self.steps_left = self.steps_left.checked_sub(1).ok_or(OutOfSteps)?;
+            self.pay(1)?;
             if stack.len() >= STACK_MAX || nesting >= NESTING_MAX {
                 return Err(OutOfSteps);
             }
@@ -367,7 +347,7 @@ impl Run<'_> {
                     Some((op + 1, at))
                 }
                 Some(Op::Look { negative, back, next }) => {
-                    let mut inner = slots.to_vec();
+                    let mut inner = self.copied(slots)?;
                     let found = match at.checked_sub(*back) {
                         Some(start) => self.attempt(op + 1, start, &mut inner, nesting + 1)?,
                         None => None,
@@ -378,7 +358,7 @@ impl Run<'_> {
                     (found.is_some() != *negative).then_some((*next, at))
                 }
                 Some(Op::Atomic { next }) => {
-                    let mut inner = slots.to_vec();
+                    let mut inner = self.copied(slots)?;
                     let found = self.attempt(op + 1, at, &mut inner, nesting + 1)?;
                     found.map(|end| {
                         note(&mut stack, slots, &inner);
@@ -460,11 +440,12 @@ mod tests {
     use super::*;
 
     const STEPS: usize = 100_000;
+    const BYTES: usize = 1 << 20;
 
     /// Pattern, text, and the ranges of the groups (`None` for no match).
     #[track_caller]
     fn check(pcre: &str, text: &str, expected: Option<&[Option<(usize, usize)>]>) {
-        let pattern = Backtracker::new(pcre).unwrap();
+        let pattern = Backtracker::new(pcre, BYTES).unwrap();
         let mut groups = vec![None; pattern.groups];
         let found = pattern.search(text.as_bytes(), 0, &mut { STEPS }, &mut groups);
         let seen = (found == Found::Yes).then_some(groups.as_slice());
@@ -503,6 +484,7 @@ mod tests {
             ("x{0}y", "xy"),
             ("(?:)", ""),
             (r"[^\x00-\x1f]\x41?", "\u{1}bA"),
+            ("[a[:]b]", "x[b]"),
             ("a{2,}?b", "aaab"),
             ("(?x)a\x0b\x0c + ? [ ] b # c\n\td", "aa bd"),
             ("(a (?x) b ) c", "a b c"),
@@ -510,7 +492,7 @@ mod tests {
             let automaton = super::super::Pattern::new(pcre).unwrap();
             let mut expected = [None; 10];
             let matched = automaton.captures(text.as_bytes(), &mut expected);
-            let pattern = Backtracker::new(pcre).unwrap();
+            let pattern = Backtracker::new(pcre, BYTES).unwrap();
             let mut groups = [None; 10];
             let found = pattern.search(text.as_bytes(), 0, &mut { STEPS }, &mut groups);
             assert_eq!(found == Found::Yes, matched, "{pcre}");
@@ -544,7 +526,7 @@ mod tests {
                 }
             }
             let (Ok(automaton), Ok(backtracker)) =
-                (super::super::Pattern::new(&pcre), Backtracker::new(&pcre))
+                (super::super::Pattern::new(&pcre), Backtracker::new(&pcre, BYTES))
             else {
                 continue;
             };
@@ -564,9 +546,32 @@ mod tests {
 
     #[test]
     fn a_search_that_explodes_gives_up() {
-        let pattern = Backtracker::new(r"(?!x)(a+)+$").unwrap();
+        let pattern = Backtracker::new(r"(?!x)(a+)+$", BYTES).unwrap();
         let text = [b"a".repeat(40), b"b".to_vec()].concat();
         assert_eq!(pattern.search(&text, 0, &mut { STEPS }, &mut [None; 2]), Found::GaveUp);
+    }
+
+    /// Clearing and copying many slots takes steps too.
+    #[test]
+    fn many_slots_take_steps() {
+        let text = b"a".repeat(100);
+        for (slots, expected) in [(10, Found::No), (1_000, Found::GaveUp)] {
+            let pattern = Backtracker::new(&format!("(?=c){}", "b*".repeat(slots)), BYTES).unwrap();
+            assert_eq!(pattern.search(&text, 0, &mut { 500 }, &mut []), expected, "{slots}");
+        }
+    }
+
+    /// What is walked by recursion, or grows with each count, has an end.
+    #[test]
+    fn what_is_too_large_is_refused() {
+        let deep = format!("(?=){}a{}", "(".repeat(500), ")".repeat(500));
+        let repeated = format!("(?=)a{}", "*".repeat(100_000));
+        let long = format!("(?<={}a{})", "(?:".repeat(30), "){1000}".repeat(30));
+        for pcre in [&*deep, &*repeated, &*long, "(?=)(?:a{1000}){1000}"] {
+            assert!(Backtracker::new(pcre, BYTES).is_err(), "{pcre:.40}");
+        }
+        assert!(Backtracker::new("(?=)a{30}", 100).is_err());
+        assert!(Backtracker::new("(?=)a{2}{2}?", BYTES).is_ok());
     }
 
     #[test]
@@ -575,7 +580,7 @@ mod tests {
             "(?R)", "(?(1)a)", "(?|a)", r"\K", "(?<=a+)b", "(*FAIL)", r"\p{L}", "(", "a)", "[a",
             "*a", r"\2",
         ] {
-            assert!(Backtracker::new(pcre).is_err(), "{pcre}");
+            assert!(Backtracker::new(pcre, BYTES).is_err(), "{pcre}");
         }
     }
 }

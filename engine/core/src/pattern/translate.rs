@@ -345,14 +345,11 @@ impl Translator<'_> {
     }
 
     fn class_item(&mut self) -> Result<(), Refusal> {
-        if self.rest_starts_with(b"[:") {
-            let rest = self.input.get(self.at..).unwrap_or_default();
-            if let Some(end) = rest.windows(2).position(|pair| pair == b":]") {
-                self.out
-                    .push_str(&String::from_utf8_lossy(rest.get(..end + 2).unwrap_or_default()));
-                self.at += end + 2;
-                return Ok(());
-            }
+        let rest = self.input.get(self.at..).unwrap_or_default();
+        if let Some(name) = posix_name(rest) {
+            self.out.push_str(&format!("[:{}:]", String::from_utf8_lossy(name)));
+            self.at += name.len() + POSIX_BRACKETS;
+            return Ok(());
         }
         if self.rest_starts_with(b"\\E") {
             self.at += 2;
@@ -449,6 +446,18 @@ const fn inside_class(kind: u8) -> Option<&'static str> {
         b'V' => r"[^\n\x0B\x0C\r\x85]",
         _ => return None,
     })
+}
+
+/// Bytes of a POSIX class around its name.
+pub(super) const POSIX_BRACKETS: usize = b"[::]".len();
+
+/// The name of the POSIX class at the start of `rest`, such as `alpha` or `^alpha`. Where what follows is no name, the
+/// bracket is a member like any other: `[[:]` has two. Source: PCRE2, "POSIX CHARACTER CLASSES".
+pub(super) fn posix_name(rest: &[u8]) -> Option<&[u8]> {
+    let inner = rest.strip_prefix(b"[:")?;
+    let name = inner.get(..inner.windows(2).position(|pair| pair == b":]")?)?;
+    let is_name = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'^';
+    (!name.is_empty() && name.iter().all(is_name)).then_some(name)
 }
 
 /// The length of a counted repetition `{n}`, `{n,}` or `{n,m}` at the start of `rest`.

@@ -280,9 +280,9 @@ impl Table {
     }
 
     /// Tells of each window that is in `value`, perhaps more than once: in which state it ends, counted from the
-    /// first in which one does, and with which byte.
+    /// first in which one does, and with which byte. Ends where `tell` says that it knows enough, and says so.
     #[inline]
-    fn find(&self, value: &[u8], mut tell: impl FnMut(usize, usize)) {
+    fn find(&self, value: &[u8], mut tell: impl FnMut(usize, usize) -> bool) -> bool {
         let mut tell =
             |row: u32, at: usize| tell(((row - self.named_from) / self.width.max(1)) as usize, at);
         let step = |row: u32, byte: u8| {
@@ -293,11 +293,11 @@ impl Table {
             let mut row = 0;
             for (at, &byte) in value.iter().enumerate() {
                 row = step(row, byte);
-                if row >= self.named_from {
-                    tell(row, at);
+                if row >= self.named_from && tell(row, at) {
+                    return true;
                 }
             }
-            return;
+            return false;
         };
         let [(first, a), (second, b), (third, c), (fourth, d)] = walks;
         let mut rows = [0; 4];
@@ -308,12 +308,13 @@ impl Table {
             let [r, s, t, u] = rows;
             if r.max(s).max(t.max(u)) >= self.named_from {
                 for (row, start) in rows.into_iter().zip([first, second, third, fourth]) {
-                    if row >= self.named_from {
-                        tell(row, start + at);
+                    if row >= self.named_from && tell(row, start + at) {
+                        return true;
                     }
                 }
             }
         }
+        false
     }
 
     /// Parts of a value of one length, that lie over each other so far that each window is in one of them, and
@@ -329,15 +330,13 @@ impl Table {
         Some([walk(0)?, walk(part.min(last))?, walk((2 * part).min(last))?, walk(last)?])
     }
 
-    /// Whether one of the texts is in `value`, in one case or another.
+    /// Whether one of the texts is in `value`, in one case or another: any that it has, whoever brought it.
     pub(crate) fn is_match(&self, value: &[u8]) -> bool {
-        let mut found = false;
         self.find(value, |state, at| {
             let ended = self.ends.get(state).map(|ends| ends.first as usize..ends.last as usize);
             let ended = ended.and_then(|ended| self.ended.get(ended)).unwrap_or_default();
-            found = found || ended.iter().any(|&text| self.holds(value, at, text));
-        });
-        found
+            ended.iter().any(|&text| self.holds(value, at, text))
+        })
     }
 
     /// The texts that are to be compared where a window ends.
@@ -418,7 +417,11 @@ impl Index {
             return true;
         };
         let mut named = false;
-        table.find(value, |state, at| named |= self.name(table, value, state, at, set));
+        table.find(value, |state, at| {
+            named |= self.name(table, value, state, at, set);
+            // Every text counts: there may be another one behind it.
+            false
+        });
         named
     }
 

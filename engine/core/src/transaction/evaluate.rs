@@ -137,7 +137,7 @@ impl Transaction {
     /// Evaluates a rule and its chain. Gives what the rule says about the order, or `Next`.
     fn run_chain(&mut self, program: &Program, starter: RuleIndex) -> Flow {
         let Some(first) = program.rules.get(starter.get()) else { return Flow::Next };
-        if first.only_flows && !self.records_all() {
+        if self.is_answered(program, starter, first) {
             // For the rule, and for the number that was looked at.
             self.budget.charge_steps(2);
             return first.flow;
@@ -161,6 +161,11 @@ impl Transaction {
         self.record(program, starter);
         self.disrupt(program, first);
         first.flow
+    }
+
+    /// Whether what the gate of a rule said is all there is to know: it matches, and does nothing but skip.
+    pub(super) fn is_answered(&self, program: &Program, index: RuleIndex, rule: &Rule) -> bool {
+        rule.only_flows && !self.records_all() && !self.loses_targets(program, index)
     }
 
     /// Whether each match is recorded, even of a rule that does not log.

@@ -42,7 +42,8 @@ impl Transaction {
         }
     }
 
-    fn write_scalar(&self, variable: Variable, out: &mut Vec<u8>) {
+    /// Appends the value of a variable, all of it.
+    pub(super) fn write_scalar(&self, variable: Variable, out: &mut Vec<u8>) {
         match variable {
             Variable::MatchedVar => {
                 out.extend_from_slice(self.matches.vars().last().map_or(&[], |var| &var.value));

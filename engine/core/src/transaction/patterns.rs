@@ -108,9 +108,13 @@ mod tests {
 
     #[test]
     fn patterns_are_bounded() {
-        for (text, found) in
-            [("01234567|abcdefg", true), ("01234567|abcdefgh", false), ("(a{99}){99}", false)]
-        {
+        for (text, found) in [
+            ("01234567|abcdefg", true),
+            ("01234567|abcdefgh", false),
+            ("(a{99}){99}", false),
+            ("(?=a{5})", true),
+            ("(?=a{99})", false),
+        ] {
             let mut patterns = ExpandedPatterns::default();
             assert_eq!(patterns.find(text.as_bytes(), &LIMITS()).is_some(), found, "{text}");
         }

@@ -332,9 +332,10 @@ impl Transaction {
     /// It was a rule's turn.
     #[cold]
     pub(super) fn profile_visit(&mut self, program: &Program, index: RuleIndex, named: bool) {
-        let records_all = self.records_all();
-        if let (Some(profile), Some(rule)) = (&mut self.profile, program.rules.get(index.get())) {
-            profile.visited(index, rule, named, named && rule.only_flows && !records_all);
+        let Some(rule) = program.rules.get(index.get()) else { return };
+        let answered = named && self.is_answered(program, index, rule);
+        if let Some(profile) = &mut self.profile {
+            profile.visited(index, rule, named, answered);
         }
     }
 }

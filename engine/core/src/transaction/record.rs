@@ -98,9 +98,11 @@ impl Transaction {
 
     /// The files in a multipart body.
     pub fn uploads(&self) -> impl Iterator<Item = Upload<'_>> {
-        self.pairs(List::Files)
-            .zip(self.pairs(List::FilesSizes))
-            .map(|((field, file_name), (_, size))| Upload { field, file_name, size })
+        let names = self.store.files();
+        names.zip(self.pairs(List::FilesSizes)).map(|(name, (field, size))| {
+            let file_name = name.map(|name| self.store.bytes(name.value)).unwrap_or_default();
+            Upload { field, file_name, size }
+        })
     }
 
     /// The ids of all rules that matched, also those that do not log, in the order of evaluation and

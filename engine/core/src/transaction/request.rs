@@ -1,24 +1,26 @@
 //! From what the host gives to the values of variables.
 
+mod clock;
+mod sink;
+
 use core::{fmt, mem, time::Duration};
 use std::io::Write as _;
 
-use super::{Start, Transaction};
+use super::{Start, Transaction, values::is_stable};
 use crate::{
     body::{
-        self, BodyError, BodySink, Outcome, Processor, Room,
+        self, BodyError, Outcome, Processor,
         encoding::{self, Coding, EncodingError},
         urlencoded,
     },
     cookie,
     id::Phase,
-    limits::Limits,
     settings::LimitAction,
-    store::{List, Slice, Store},
-    transaction::Flags,
+    store::{List, Slice, ValueId},
     variable::Variable,
-    xpath::{State, XPath},
 };
+use clock::Clock;
+use sink::{Paths, Sink};
 
 impl Transaction {
     pub(super) fn scalar(&self, variable: Variable) -> Slice {
@@ -28,6 +30,10 @@ impl Transaction {
     fn set(&mut self, variable: Variable, slice: Slice) {
         if let Some(scalar) = self.scalars.get_mut(variable as usize) {
             *scalar = slice;
+        }
+        // A rule may have looked at it too early: at `REQUEST_BODY` in phase 1, say. Of others nothing is kept.
+        if self.stage > super::Stage::RequestHeaders && is_stable(variable) {
+            self.forget(ValueId(variable as u32));
         }
     }
 
@@ -458,158 +464,6 @@ impl Transaction {
 /// Bytes that any compressed body may decode to, however short it is.
 const RATIO_BYTES_FREE: usize = 64 << 10;
 
-/// Puts what a body processor finds into the collections, up to the limits.
-struct Sink<'t> {
-    store: &'t mut Store,
-    flags: &'t mut Flags,
-    limits: &'t Limits,
-    arguments: List,
-    /// Whether what is added are parts of a multipart body, which have names of their own.
-    multipart: bool,
-    /// Arguments that may still be added.
-    left: usize,
-    files_bytes: usize,
-    paths: Paths<'t>,
-}
-
-/// The paths that rules look for in an XML body, and how far each has been followed.
-#[derive(Default)]
-struct Paths<'t> {
-    paths: &'t [XPath],
-    /// The expressions, as the names of what is found.
-    names: Vec<Slice>,
-    /// A state of each path for each open element, the document around them first.
-    states: Vec<State>,
-}
-
-impl<'t> Paths<'t> {
-    fn new(paths: &'t [XPath], store: &mut Store) -> Self {
-        let names = paths.iter().map(|path| store.push(path.expression().as_bytes())).collect();
-        Self { paths, names, states: paths.iter().map(XPath::start).collect() }
-    }
-
-    /// The paths with their names and their states in the element opened last.
-    fn current(&self) -> impl Iterator<Item = (&'t XPath, Slice, State)> {
-        let inner = self.states.len().saturating_sub(self.paths.len());
-        let states = self.states.get(inner..).unwrap_or_default();
-        let named = self.paths.iter().zip(&self.names);
-        named.zip(states).map(|((path, name), state)| (path, *name, *state))
-    }
-
-    fn open(&mut self, element: &[u8]) {
-        let outer = self.states.len().saturating_sub(self.paths.len());
-        for (at, path) in self.paths.iter().enumerate() {
-            if let Some(&state) = self.states.get(outer + at) {
-                self.states.push(path.enter(state, element));
-            }
-        }
-    }
-
-    fn close(&mut self) {
-        let outer = self.states.len().saturating_sub(self.paths.len());
-        // The document itself is never left.
-        if outer >= self.paths.len() {
-            self.states.truncate(outer);
-        }
-    }
-}
-
-impl Sink<'_> {
-    fn add(&mut self, list: List, max: usize, name: &[u8], value: &[u8]) -> Room {
-        if self.store.list(list).len() >= max {
-            return Room::Full;
-        }
-        self.store.add_pair(list, name, value);
-        Room::Left
-    }
-
-    /// `MULTIPART_NAME`. There are no more of them than parts, which the processor counts.
-    fn part_name(&mut self, name: &[u8]) {
-        if self.multipart {
-            self.add(List::MultipartNames, self.limits.multipart_parts_max, name, name);
-        }
-    }
-
-    /// Adds a text or an attribute, once for all and once for each path that takes it.
-    fn xml(
-        &mut self,
-        list: List,
-        name: &[u8],
-        value: &[u8],
-        takes: impl Fn(&XPath, State) -> bool,
-    ) -> Room {
-        let max = self.limits.xml_nodes_max;
-        if self.store.list(list).len() >= max {
-            return Room::Full;
-        }
-        let name = self.store.push(name);
-        let value = self.store.push(value);
-        self.store.add_slices(list, name, value);
-        for (path, name, state) in self.paths.current() {
-            if takes(path, state) {
-                if self.store.list(List::XmlPaths).len() >= max {
-                    return Room::Full;
-                }
-                self.store.add_slices(List::XmlPaths, name, value);
-            }
-        }
-        Room::Left
-    }
-}
-
-impl BodySink for Sink<'_> {
-    fn argument(&mut self, name: &[u8], value: &[u8]) -> Room {
-        let Some(left) = self.left.checked_sub(1) else {
-            self.flags.arguments_dropped = true;
-            return Room::Full;
-        };
-        self.left = left;
-        self.part_name(name);
-        self.store.add_pair(self.arguments, name, value);
-        Room::Left
-    }
-
-    fn file(&mut self, field: &[u8], file_name: &[u8], content: &[u8]) -> Room {
-        if self.store.list(List::FilesContent).len() >= self.limits.upload_files_max {
-            return Room::Full;
-        }
-        let mut digits = [0; 20];
-        let size = decimal(content.len() as u64, &mut digits);
-        self.files_bytes += content.len();
-        self.part_name(field);
-        self.store.add_pair(List::FilesSizes, field, size);
-        self.store.add_pair(List::FilesContent, field, content);
-        self.file_name(field, file_name)
-    }
-
-    fn file_name(&mut self, field: &[u8], file_name: &[u8]) -> Room {
-        self.add(List::MultipartFileNames, self.limits.multipart_parts_max, field, file_name);
-        self.add(List::Files, 2 * self.limits.multipart_parts_max, field, file_name)
-    }
-
-    fn part_header(&mut self, part: &[u8], line: &[u8]) -> Room {
-        let max = self.limits.multipart_parts_max * self.limits.multipart_part_headers_max;
-        self.add(List::PartHeaders, max, part, line)
-    }
-
-    fn xml_text(&mut self, text: &[u8]) -> Room {
-        self.xml(List::XmlText, b"/*", text, |path, state| path.takes_text(state))
-    }
-
-    fn xml_attribute(&mut self, name: &[u8], value: &[u8]) -> Room {
-        let takes = |path: &XPath, state| path.takes_attribute(state, name);
-        self.xml(List::XmlAttributes, b"//@*", value, takes)
-    }
-
-    fn xml_open(&mut self, name: &[u8]) {
-        self.paths.open(name);
-    }
-
-    fn xml_close(&mut self) {
-        self.paths.close();
-    }
-}
-
 fn offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
@@ -661,58 +515,9 @@ pub(super) fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
     digits.get(start..).unwrap_or_default()
 }
 
-/// A moment in UTC, as `struct tm` has it.
-struct Clock {
-    second: u64,
-    minute: u64,
-    hour: u64,
-    day: u64,
-    month: u64,
-    year: u64,
-    weekday: u64,
-}
-
-impl Clock {
-    /// Days are turned into a date by counting eras of 400 years from the first of March of year 0.
-    fn at(seconds: u64) -> Self {
-        let days = seconds / 86_400;
-        let shifted = days + 719_468;
-        let era = shifted / 146_097;
-        let day_of_era = shifted % 146_097;
-        let year_of_era =
-            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let march_month = (5 * day_of_year + 2) / 153;
-        let month = (march_month + 2) % 12;
-        Self {
-            second: seconds % 60,
-            minute: seconds / 60 % 60,
-            hour: seconds / 3_600 % 24,
-            day: day_of_year - (153 * march_month + 2) / 5 + 1,
-            month,
-            year: year_of_era + era * 400 + u64::from(month <= 1),
-            weekday: (days + 4) % 7,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn seconds_become_dates() {
-        for (seconds, expected) in [
-            (0, (1970, 0, 1, 4)),
-            (951_782_400, (2000, 1, 29, 2)),
-            (1_735_689_599, (2024, 11, 31, 2)),
-            (1_735_689_600, (2025, 0, 1, 3)),
-            (4_107_542_400, (2100, 2, 1, 1)),
-        ] {
-            let clock = Clock::at(seconds);
-            assert_eq!((clock.year, clock.month, clock.day, clock.weekday), expected, "{seconds}");
-        }
-    }
 
     #[test]
     fn absolute_uris_have_a_path() {

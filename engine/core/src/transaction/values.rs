@@ -2,8 +2,8 @@
 
 use super::{Transaction, request::decimal};
 use crate::{
-    expand::Segment,
-    id::RuleIndex,
+    body::BodyScratch,
+    id::{RuleIndex, RuleSet},
     program::{Ctl, MatchAction, Program, Select, Target},
     store::{List, Pair, Slice, ValueId},
     variable::Variable,
@@ -152,7 +152,7 @@ impl Transaction {
             variable if super::PERSISTENT.contains(&variable) => self.collect_persistent(target),
             variable => match lists(variable) {
                 Some((lists, part)) => self.collect_lists(target, lists, part),
-                None => self.collect_scalar(program, variable),
+                None => self.collect_scalar(variable),
             },
         }
         if target.count {
@@ -190,9 +190,7 @@ impl Transaction {
         }
     }
 
-    fn collect_scalar(&mut self, program: &Program, variable: Variable) {
-        let mut dynamic = core::mem::take(&mut self.scratch.name);
-        dynamic.clear();
+    fn collect_scalar(&mut self, variable: Variable) {
         let (value, id) = match variable {
             Variable::MatchedVar
             | Variable::MatchedVarName
@@ -203,14 +201,27 @@ impl Transaction {
             | Variable::Sessionid
             | Variable::Userid
             | Variable::FullRequest
-            | Variable::FullRequestLength => {
-                self.expand_segments(program, &[Segment::Scalar(variable)], &mut dynamic);
-                (self.store.push_temporary(&dynamic), None)
+            | Variable::FullRequestLength => (self.computed(variable), None),
+            // What transformations make of a value that may change from phase to phase is not kept.
+            _ => {
+                let id = ValueId(variable as u32);
+                (self.scalar(variable), is_stable(variable).then_some(id))
             }
-            _ => (self.scalar(variable), Some(ValueId(variable as u32))),
         };
-        self.scratch.name = dynamic;
         self.push_value(ValueRef { variable, name: Slice::EMPTY, value, id, count: false });
+    }
+
+    /// A value that is made when it is asked for. It is as long as what it is made of: a macro may be cut, and
+    /// then says less; a rule that looked at a part only could be led past the rest.
+    fn computed(&mut self, variable: Variable) -> Slice {
+        let mut text = core::mem::take(&mut self.scratch.name);
+        text.clear();
+        self.write_scalar(variable, &mut text);
+        let value = self.store.push_temporary(&text);
+        text.clear();
+        text.shrink_to(BodyScratch::RETAINED_BYTES_MAX);
+        self.scratch.name = text;
+        value
     }
 
     fn collect_tx(&mut self, program: &Program, target: &Target) {
@@ -312,12 +323,8 @@ impl Transaction {
         rule: RuleIndex,
         value: &ValueRef,
     ) -> bool {
-        self.removed_targets.iter().any(|&(by, at)| {
-            let action = program.rules.get(by.get()).and_then(|rule| rule.on_match.get(at));
-            let Some(MatchAction::Ctl(Ctl::RemoveTargets(rules, variable, select))) = action else {
-                return false;
-            };
-            *variable == value.variable
+        self.removals(program).any(|(rules, variable, select)| {
+            variable == value.variable
                 && rules.contains(rule)
                 && match select {
                     Select::Slot(slot) => program
@@ -326,6 +333,26 @@ impl Transaction {
                         .is_some_and(|name| name.as_bytes() == self.store.bytes(value.name)),
                     _ => selects(select, self.store.bytes(value.name)),
                 }
+        })
+    }
+
+    /// Whether one took any value away from the rule.
+    pub(super) fn loses_targets(&self, program: &Program, rule: RuleIndex) -> bool {
+        self.removals(program).any(|(rules, ..)| rules.contains(rule))
+    }
+
+    /// What was taken away so far: from which rules, and members of which variable.
+    fn removals<'p>(
+        &self,
+        program: &'p Program,
+    ) -> impl Iterator<Item = (&'p RuleSet, Variable, &'p Select)> {
+        self.removed_targets.iter().filter_map(move |&(by, at)| {
+            match program.rules.get(by.get())?.on_match.get(at)? {
+                MatchAction::Ctl(Ctl::RemoveTargets(rules, variable, select)) => {
+                    Some((rules, *variable, select))
+                }
+                _ => None,
+            }
         })
     }
 

@@ -110,6 +110,25 @@ fn harmless() {
     check(b"SELECT @a\0\x9cfoo\"", "");
 }
 
+/// Pieces of SQL that go on without end. Where one of them has the rest of the value read again for each
+/// piece, this takes minutes.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the cost is what is tested")]
+fn long_values_take_linear_time() {
+    const SIZE: usize = 1 << 20;
+    const PIECES: &[&str] = &[
+        "like.", "rlike.", "like`", "in.", ".", "1,", "1=", "(", "{a ", "'", "'\\", "\"\\", "$a",
+        "$a$b", "$1", "q'(", "x'1", "b'0", "@", "@`", "/*", "/*/*", "--", "#", "a ", "not ", "\0",
+    ];
+    for piece in PIECES {
+        let value = piece.repeat(SIZE / piece.len());
+        let start = std::time::Instant::now();
+        detect(value.as_bytes());
+        let taken = start.elapsed();
+        assert!(taken.as_secs() < 10, "{piece}: {taken:?}");
+    }
+}
+
 /// Every input has an answer: pieces of SQL in random order, cut anywhere.
 #[test]
 fn is_total() {

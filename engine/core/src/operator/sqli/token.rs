@@ -415,23 +415,30 @@ impl<'a> Lexer<'a> {
         self.until(kind::BAREWORD, end)
     }
 
+    /// What a token keeps of a word tells whether it is split, so that is asked before the rest is looked
+    /// at: else each part of `like.like.like…` would be read together with all that follow it.
     fn word(&self) -> Parsed {
         let text = self.from(self.pos);
-        let length = text.iter().position(|&byte| WORD_ENDS.has(byte)).unwrap_or(text.len());
-        let mut token = Token::new(kind::BAREWORD, text.get(..length).unwrap_or_default());
+        let length =
+            |text: &[u8]| text.iter().position(|&byte| WORD_ENDS.has(byte)).unwrap_or(text.len());
+        let kept = text.get(..VALUE_MAX).unwrap_or(text);
+        let kept = kept.get(..length(kept)).unwrap_or_default();
         // A dot or a backtick may end a keyword: "SELECT.1", "SELECT`column`".
-        for (i, byte) in token.value().iter().enumerate() {
+        for (i, byte) in kept.iter().enumerate() {
             if matches!(byte, b'.' | b'`')
-                && let Some(kind) = token.value().get(..i).and_then(keyword)
+                && let Some(kind) = kept.get(..i).and_then(keyword)
                 && kind != kind::BAREWORD
             {
                 return self.until(kind, self.pos + i);
             }
         }
-        if length <= VALUE_MAX {
-            token.kind = keyword(token.value()).unwrap_or(kind::BAREWORD);
+        let is_cut = kept.len() == VALUE_MAX;
+        let more = if is_cut { text.get(VALUE_MAX..).map_or(0, length) } else { 0 };
+        let mut token = Token::new(kind::BAREWORD, kept);
+        if more == 0 {
+            token.kind = keyword(kept).unwrap_or(kind::BAREWORD);
         }
-        (token, self.pos + length)
+        (token, self.pos + kept.len() + more)
     }
 
     /// MySQL's backticks: a name, or a function if the dictionary knows one.

@@ -1,6 +1,12 @@
 //! Values that run script somewhere, and their harmless neighbours.
 
-use super::{detect, read};
+use libinjectionrs::XssDetector;
+use libinjectionrs::xss::Html5Flags;
+
+use super::{
+    HARMFUL_ATTRIBUTES, INDIRECT_ATTRIBUTES, Reader, STARTS, State, TAGS, URL_ATTRIBUTES, detect,
+    read, runs_script,
+};
 
 #[track_caller]
 fn check(value: impl AsRef<[u8]>, runs_script: bool) {
@@ -93,6 +99,50 @@ fn harmless() {
     check("1 < 2 and 3 > 2", false);
 }
 
+/// A name, its beginnings, and the name with a letter left out, changed, doubled, or put behind it.
+pub(super) fn near(name: &[u8]) -> Vec<Vec<u8>> {
+    let mut near = vec![name.to_vec()];
+    for at in 0..name.len() {
+        let (before, behind) = name.split_at(at);
+        let changed = if behind[0] == b'z' { b'a' } else { behind[0] + 1 };
+        near.push(before.to_vec());
+        near.push([before, &behind[1..]].concat());
+        near.push([before, &[changed], &behind[1..]].concat());
+        near.push([before, &behind[..1], behind].concat());
+    }
+    near.extend((b'a'..=b'z').map(|letter| [name, &[letter]].concat()));
+    near
+}
+
+/// The crate `libinjectionrs` judges tags and attributes of these names alike. Events have a test of their
+/// own: the crate knows none with something behind it.
+#[test]
+fn names_are_those_of_the_crate() {
+    let compare = |word: &[u8]| {
+        let shown = word.escape_ascii();
+        let tag = [b"<", word, b">"].concat();
+        let known = XssDetector::is_xss(&tag, Html5Flags::DataState);
+        assert_eq!(runs_script(&tag, State::Data), known, "<{shown}>");
+        if !word.starts_with(b"on") {
+            for value in [&b"=x"[..], b"=java", b"=style"] {
+                let attribute = [word, value].concat();
+                let known = XssDetector::is_xss(&attribute, Html5Flags::ValueNoQuote);
+                let found = runs_script(&attribute, State::BeforeAttributeName);
+                assert_eq!(found, known, "{}", attribute.escape_ascii());
+            }
+        }
+    };
+    for list in [TAGS, HARMFUL_ATTRIBUTES, URL_ATTRIBUTES, INDIRECT_ATTRIBUTES] {
+        list.iter().flat_map(|name| near(name)).for_each(|word| compare(&word));
+    }
+    for first in b'a'..=b'z' {
+        for second in b'a'..=b'z' {
+            compare(&[first, second]);
+            (b'a'..=b'z').for_each(|third| compare(&[first, second, third]));
+        }
+    }
+}
+
 /// What is passed over without being read would not have been found to run script.
 #[test]
 fn without_tag_and_value_nothing_runs() {
@@ -129,6 +179,21 @@ fn without_tag_and_value_nothing_runs() {
             value += PIECES[usize::try_from(seed % PIECES.len() as u64).unwrap()];
         }
         assert!(!read(value.as_bytes()), "{value:?}");
+    }
+}
+
+/// Each token stands behind the one before, and seldom is one empty: so each byte is judged once.
+#[track_caller]
+fn reads_forward(value: &[u8]) {
+    for start in STARTS {
+        let mut reader = Reader::new(value, start);
+        let (mut tokens, mut end) = (0, 0);
+        while let Some(token) = reader.next_token() {
+            assert!(token.start >= end, "{start:?} of {}", value.escape_ascii());
+            end = token.start + token.len;
+            tokens += 1;
+        }
+        assert!(tokens <= 2 * value.len() + 2, "{start:?} of {}", value.escape_ascii());
     }
 }
 
@@ -182,6 +247,7 @@ fn is_total() {
             value.extend_from_slice(PIECES[index]);
         }
         value.truncate(usize::try_from(state >> 40).unwrap_or(0) % (value.len() + 1));
+        reads_forward(&value);
         found += usize::from(detect(&value));
     }
     assert!((1..20_000).contains(&found), "{found} of 20000");

@@ -1,7 +1,9 @@
 //! PCRE spelling → tree, for patterns that are matched by back-tracking.
 
-use super::ByteSet;
-use crate::pattern::translate::ignored;
+use crate::{
+    pattern::translate::{POSIX_BRACKETS, counted_repetition, ignored, posix_name},
+    scan::ByteSet,
+};
 
 /// Which way a look-around looks, and what it wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +35,12 @@ impl Node {
     pub(super) fn fixed_length(&self) -> Result<usize, String> {
         match self {
             Self::Set(_) => Ok(1),
-            Self::Concat(nodes) => nodes.iter().map(Self::fixed_length).sum(),
+            Self::Concat(nodes) => nodes.iter().try_fold(0_usize, |sum, node| {
+                node.fixed_length().map(|length| sum.saturating_add(length))
+            }),
             Self::Group(_, node) | Self::Atomic(node) => node.fixed_length(),
             Self::Repeat { node, min, max, .. } if Some(*min) == *max => {
-                Ok(node.fixed_length()? * *min as usize)
+                Ok(node.fixed_length()?.saturating_mul(*min as usize))
             }
             Self::Alternate(nodes) => {
                 let lengths: Result<Vec<usize>, String> =
@@ -58,8 +62,11 @@ const VARIABLE_LENGTH: &str = "look-behind in the pattern needs alternatives of 
 /// Repetitions that may be counted.
 const REPEAT_MAX: u32 = 1_000;
 
-/// How deep groups may nest.
+/// How deep groups may nest. What is made of them is walked by recursion.
 const DEPTH_MAX: u32 = 128;
+
+/// Counts behind one another that one piece may have: `a{2}{3}` has two. Each is a level more.
+const COUNTS_MAX: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Flags {
@@ -201,20 +208,24 @@ impl<'p> Parser<'p> {
         let mut set = ByteSet::default();
         set.insert(byte);
         if self.flags.fold {
-            set.fold_case();
+            set = set.folded();
         }
         Node::Set(set)
     }
 
     fn repetition(&mut self, node: Node) -> Result<Node, String> {
         let mut node = node;
-        while let Some((min, max)) = self.counts()? {
+        for _ in 0..COUNTS_MAX {
+            let Some((min, max)) = self.counts()? else { return Ok(node) };
             self.skip_extended();
             let possessive = self.eat(b"+");
             let greedy = possessive || !self.eat(b"?");
             node = Node::Repeat { node: Box::new(node), min, max, greedy, possessive };
         }
-        Ok(node)
+        match self.counts()? {
+            None => Ok(node),
+            Some(_) => self.error("too many repetitions of repetitions: put them into groups"),
+        }
     }
 
     fn counts(&mut self) -> Result<Option<(u32, Option<u32>)>, String> {
@@ -239,9 +250,7 @@ impl<'p> Parser<'p> {
 
     fn braces(&mut self) -> Result<Option<(u32, Option<u32>)>, String> {
         let rest = self.input.get(self.at..).unwrap_or_default();
-        let Some(length) = super::super::translate::counted_repetition(rest) else {
-            return Ok(None);
-        };
+        let Some(length) = counted_repetition(rest) else { return Ok(None) };
         let inner = rest.get(1..length - 1).unwrap_or_default();
         let number = |digits: &[u8]| {
             let text = core::str::from_utf8(digits).unwrap_or_default();
@@ -492,13 +501,13 @@ impl<'p> Parser<'p> {
         loop {
             match self.bump()? {
                 b']' if !first => break,
-                b'[' if self.peek() == Some(b':') => self.posix(&mut set)?,
+                b'[' => self.bracket(&mut set)?,
                 byte => self.class_item(byte, &mut set)?,
             }
             first = false;
         }
         if self.flags.fold {
-            set.fold_case();
+            set = set.folded();
         }
         Ok(if negated { set.negated() } else { set })
     }
@@ -534,7 +543,7 @@ impl<'p> Parser<'p> {
         }
         let kind = self.bump()?;
         if let Some(class) = class_escape(kind) {
-            set.extend(&class);
+            *set = set.union(class);
             return Ok(None);
         }
         match kind {
@@ -546,22 +555,19 @@ impl<'p> Parser<'p> {
         }
     }
 
-    fn posix(&mut self, set: &mut ByteSet) -> Result<(), String> {
-        let rest = self.input.get(self.at..).unwrap_or_default();
-        let Some(end) = rest.windows(2).position(|pair| pair == b":]") else {
-            set.insert(b'[');
-            return Ok(());
-        };
-        let name = rest.get(1..end).unwrap_or_default();
-        let (negated, name) = match name.split_first() {
+    /// A bracket in a class, with the cursor behind it: the beginning of a POSIX class, or a member.
+    fn bracket(&mut self, set: &mut ByteSet) -> Result<(), String> {
+        let rest = self.input.get(self.at.saturating_sub(1)..).unwrap_or_default();
+        let Some(name) = posix_name(rest) else { return self.class_item(b'[', set) };
+        let (negated, member) = match name.split_first() {
             Some((b'^', rest)) => (true, rest),
             _ => (false, name),
         };
-        let Some(member) = posix_class(name) else { return self.error("an unknown POSIX class") };
+        let Some(member) = posix_class(member) else { return self.error("an unknown POSIX class") };
         let mut class = ByteSet::default();
         (0..=u8::MAX).filter(member).for_each(|byte| class.insert(byte));
-        set.extend(&if negated { class.negated() } else { class });
-        self.at += end + 2;
+        *set = set.union(if negated { class.negated() } else { class });
+        self.at += name.len() + POSIX_BRACKETS - 1;
         Ok(())
     }
 }

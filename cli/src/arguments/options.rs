@@ -1,0 +1,149 @@
+//! What the user may want of each command.
+
+use std::{path::PathBuf, time::Duration};
+
+use crate::ruleset::Rules;
+
+/// `glacis status`.
+#[derive(Debug)]
+pub(crate) struct StatusOptions {
+    /// `host:port` of Envoy's admin port.
+    pub(crate) admin: String,
+    pub(crate) json: bool,
+}
+
+/// Whose configuration is imported.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ImportForm {
+    IngressNginx,
+    CorazaProxyWasm,
+    CorazaCaddy,
+    ModSecurity,
+}
+
+impl ImportForm {
+    pub(super) const ALL: [Self; 4] =
+        [Self::IngressNginx, Self::CorazaProxyWasm, Self::CorazaCaddy, Self::ModSecurity];
+
+    /// As it is called on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::IngressNginx => "ingress-nginx",
+            Self::CorazaProxyWasm => "coraza-proxy-wasm",
+            Self::CorazaCaddy => "coraza-caddy",
+            Self::ModSecurity => "modsecurity",
+        }
+    }
+}
+
+/// `glacis import`.
+#[derive(Debug)]
+pub(crate) struct ImportOptions {
+    pub(crate) form: ImportForm,
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// `glacis bundle`.
+#[derive(Debug, Default)]
+pub(crate) struct BundleOptions {
+    pub(crate) rules: Vec<Rules>,
+    pub(crate) quiet: bool,
+}
+
+/// What virtual patches are printed as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PatchForm {
+    Seclang,
+    Filter,
+}
+
+/// `glacis patches`.
+#[derive(Debug)]
+pub(crate) struct PatchesOptions {
+    pub(crate) form: PatchForm,
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// `glacis geo build`.
+#[derive(Debug)]
+pub(crate) struct GeoOptions {
+    pub(crate) database: PathBuf,
+    /// Autonomous systems instead of countries.
+    pub(crate) asn: bool,
+    /// Only these, if there are any.
+    pub(crate) only: Vec<u32>,
+    pub(crate) quiet: bool,
+}
+
+/// `glacis lint`.
+#[derive(Debug, Default)]
+pub(crate) struct LintOptions {
+    pub(crate) rules: Vec<Rules>,
+    pub(crate) quiet: bool,
+}
+
+/// `glacis eval`.
+#[derive(Debug, Default)]
+pub(crate) struct EvalOptions {
+    pub(crate) rules: Vec<Rules>,
+    /// A file of requests; `None` for standard input.
+    pub(crate) requests: Option<PathBuf>,
+    /// Threads; one at least.
+    pub(crate) jobs: usize,
+    /// Bytes of a body given to the engine at a time; `None` for all at once.
+    pub(crate) body_chunk: Option<usize>,
+    /// How long to measure, if that is what is wanted.
+    pub(crate) bench: Option<Duration>,
+    /// Measure with one transaction reused, as a host does, instead of one made for each request.
+    pub(crate) reuse: bool,
+    /// Measure, and print each request with its verdict instead of classes.
+    pub(crate) each: bool,
+    pub(crate) quiet: bool,
+}
+
+/// `glacis explain`.
+#[derive(Debug, Default)]
+pub(crate) struct ExplainOptions {
+    pub(crate) rules: Vec<Rules>,
+    /// A file of requests or audit records; `None` for standard input.
+    pub(crate) requests: Option<PathBuf>,
+    /// Only the request of this name.
+    pub(crate) id: Option<String>,
+    /// Show every rule that matched.
+    pub(crate) all: bool,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+}
+
+/// `glacis profile`.
+#[derive(Debug, Default)]
+pub(crate) struct ProfileOptions {
+    pub(crate) rules: Vec<Rules>,
+    /// A file of requests; `None` for standard input.
+    pub(crate) requests: Option<PathBuf>,
+    /// Rules and lanes that are shown; `None` for as many as suit the form.
+    pub(crate) top: Option<usize>,
+    /// How often the requests are evaluated.
+    pub(crate) passes: usize,
+    /// Count, and read no clock.
+    pub(crate) counts: bool,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+}
+
+/// `glacis ftw`.
+#[derive(Debug, Default)]
+pub(crate) struct FtwOptions {
+    pub(crate) rules: Vec<Rules>,
+    pub(crate) tests: Vec<PathBuf>,
+    pub(crate) overrides: Option<PathBuf>,
+    /// Only tests whose id begins with one of these.
+    pub(crate) only: Vec<String>,
+    /// `host:port` of a proxy to send to.
+    pub(crate) url: Option<String>,
+    pub(crate) audit_log: Option<PathBuf>,
+    /// Threads; 0 counts as 1.
+    pub(crate) jobs: usize,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+}

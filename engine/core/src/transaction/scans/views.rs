@@ -1,0 +1,303 @@
+//! What rules look at, looked at once: the values of sources, as they are and as lanes change them.
+
+use super::{CellState, Member, UNKNOWN, ViewId, known_bytes, lookup, remember};
+use crate::{
+    id::LaneId,
+    plan::Cell,
+    program::{CellId, Lane, Program, Select, Source, SourceId},
+    scan::{
+        ByteSet,
+        sieve::{self, PATTERNS_MAX},
+    },
+    store::{Slice, ValueId},
+    transaction::{
+        self, Transaction,
+        values::{self, ValueRef},
+    },
+    variable::Variable,
+};
+
+/// Marks an answer of a sieve that has been computed: the bit that no pattern has.
+const KNOWN: u64 = 1 << PATTERNS_MAX;
+
+impl Transaction {
+    /// The values of a source: a range of the members.
+    #[inline]
+    pub(super) fn source(&mut self, program: &Program, source: SourceId) -> (usize, usize) {
+        let at = usize::from(source.0);
+        match self.scans.sources.get(at) {
+            Some(&Some(range)) => range,
+            _ => self.enter_source(program, at),
+        }
+    }
+
+    #[inline(never)]
+    fn enter_source(&mut self, program: &Program, at: usize) -> (usize, usize) {
+        let first = self.scans.members.len();
+        if let Some(source) = program.sources.get(at) {
+            self.add_members(source);
+        }
+        let range = (first, self.scans.members.len());
+        if let Some(place) = self.scans.sources.get_mut(at) {
+            *place = Some(range);
+        }
+        range
+    }
+
+    fn add_members(&mut self, source: &Source) {
+        let Some((lists, part)) = values::lists(source.variable) else {
+            let id = ValueId(source.variable as u32);
+            let text = self.scalar(source.variable);
+            self.scans.members.push(Member { name: Slice::EMPTY, text, id });
+            return;
+        };
+        for list in lists.iter().map(|&list| self.store.list(list)) {
+            for pair in list {
+                let selected = match &source.select {
+                    Select::All => true,
+                    // Most are told apart by their length.
+                    Select::Key(key) if key.len() != pair.name.len() => false,
+                    select => values::selects(select, self.store.bytes(pair.name)),
+                };
+                if selected {
+                    let (text, id) = part.of(pair);
+                    self.scans.members.push(Member { name: pair.name, text, id });
+                }
+            }
+        }
+    }
+
+    /// A source as a lane changes it.
+    #[inline]
+    pub(super) fn cell(&mut self, program: &Program, id: CellId) -> CellState {
+        match self.scans.cells.get(id.get()) {
+            Some(state) if state.entered == self.scans.entered => *state,
+            _ => self.enter_cell(program, id),
+        }
+    }
+
+    #[inline(never)]
+    fn enter_cell(&mut self, program: &Program, id: CellId) -> CellState {
+        let Some(&cell) = program.cells.get(id.get()) else { return CellState::UNSURE };
+        let state = if cell.plain == id {
+            self.plain_cell(program, id, cell)
+        } else {
+            let plain = self.cell(program, cell.plain);
+            match program.lanes.get(cell.lane.get()) {
+                Some(lane) if plain.bytes.intersects(lane.triggers) => {
+                    self.lane_cell(program, id, cell, plain, lane)
+                }
+                _ => plain,
+            }
+        };
+        self.scans.set_cell(id, state);
+        state
+    }
+
+    /// The values of a source as they are.
+    fn plain_cell(&mut self, program: &Program, id: CellId, cell: Cell) -> CellState {
+        self.scans.begin_cell(id, program.sieves.len());
+        let (first, last) = self.source(program, cell.source);
+        let first_view = self.scans.cell_views.len();
+        let mut bytes = ByteSet::EMPTY;
+        for at in first..last {
+            let Some(&Member { text, id: value, .. }) = self.scans.members.get(at) else { break };
+            let view = self.raw_view(program, text, value);
+            self.scans.cell_views.push(view);
+            let view = self.scans.view(view);
+            self.scans.add_to_cell(id, view);
+            if !view.recalled {
+                bytes = bytes.union(view.bytes);
+            }
+        }
+        CellState { entered: self.scans.entered, same_as: id, first_view, bytes }
+    }
+
+    /// The values of a source as a lane changes them: as they are, but for some. That those are still
+    /// named as they are, too, is an error to the safe side.
+    fn lane_cell(
+        &mut self,
+        program: &Program,
+        id: CellId,
+        cell: Cell,
+        plain: CellState,
+        lane: &Lane,
+    ) -> CellState {
+        self.scans.begin_cell(id, program.sieves.len());
+        let (first, last) = self.source(program, cell.source);
+        let first_view = self.scans.copy_cell(plain, id, last - first);
+        let mut bytes = plain.bytes;
+        for (at, place) in (first..last).zip(first_view..) {
+            let Some(&raw) = self.scans.cell_views.get(place) else { break };
+            let plain = self.scans.view(raw);
+            if plain.recalled || !plain.bytes.intersects(lane.triggers) {
+                continue;
+            }
+            let Some(&Member { text, id: value, .. }) = self.scans.members.get(at) else { break };
+            let view = self.lane_view(program, cell.lane, lane, text, value, raw);
+            if let Some(place) = self.scans.cell_views.get_mut(place) {
+                *place = view;
+            }
+            let view = self.scans.view(view);
+            self.scans.add_to_cell(id, view);
+            bytes = bytes.union(view.bytes);
+        }
+        CellState { entered: self.scans.entered, same_as: id, first_view, bytes }
+    }
+
+    /// Adds the rules that a text names to the row that is being made. Says whether there are any.
+    #[inline]
+    fn scan(&mut self, program: &Program, text: Slice) -> bool {
+        if let Some(profile) = &mut self.profile {
+            profile.begin_shared();
+        }
+        let named = program.index.scan(self.store.bytes(text), &mut self.scans.row);
+        if let Some(profile) = &mut self.profile {
+            profile.indexed(text.len());
+        }
+        named
+    }
+
+    /// A value as it is.
+    fn raw_view(&mut self, program: &Program, text: Slice, ValueId(id): ValueId) -> ViewId {
+        if let Some(view) = lookup(&self.scans.values, id as usize) {
+            return view;
+        }
+        let named = self.scan(program, text);
+        let bytes = self.store.bytes(text);
+        let view = self.scans.add_view(text, known_bytes(bytes), named);
+        remember(&mut self.scans.values, id as usize, view);
+        view
+    }
+
+    /// A value that a lane may change as the rules of that lane see it, but for the case of letters.
+    fn lane_view(
+        &mut self,
+        program: &Program,
+        id: LaneId,
+        lane: &Lane,
+        text: Slice,
+        value: ValueId,
+        raw: ViewId,
+    ) -> ViewId {
+        let at = value.0 as usize;
+        if let Some(view) = self.scans.changed.get(id.get()).and_then(|list| lookup(list, at)) {
+            return view;
+        }
+        let view = match lane.each_stage {
+            true if lane.is_too_short(text.len()) => raw,
+            true => self.stages_view(program, id, lane, text, raw),
+            false => self.changed_view(program, id, text, value, raw),
+        };
+        if let Some(list) = self.scans.changed.get_mut(id.get()) {
+            remember(list, at, view);
+        }
+        view
+    }
+
+    /// A value as it is at the end of a lane.
+    fn changed_view(
+        &mut self,
+        program: &Program,
+        lane: LaneId,
+        text: Slice,
+        id: ValueId,
+        raw: ViewId,
+    ) -> ViewId {
+        let (variable, name) = (Variable::Args, Slice::EMPTY);
+        let value = ValueRef { variable, name, value: text, id: Some(id), count: false };
+        let changed = self.transformed(program, lane, &value);
+        if changed == text {
+            return raw;
+        }
+        let named = self.scan(program, changed);
+        let bytes = self.store.bytes(changed);
+        let asked = program.lanes.get(lane.get()).is_none_or(|lane| lane.asks.bytes);
+        let bytes = if asked { known_bytes(bytes) } else { ByteSet::ALL };
+        self.scans.add_view(changed, bytes, named)
+    }
+
+    /// A value as it is, and each stage of a lane.
+    fn stages_view(
+        &mut self,
+        program: &Program,
+        id: LaneId,
+        lane: &Lane,
+        text: Slice,
+        raw: ViewId,
+    ) -> ViewId {
+        let mut stages = core::mem::take(&mut self.scratch.stages);
+        let first = self.scans.view(raw);
+        self.stages(program, id, lane, text, first.bytes, &mut stages);
+        let view = if let [_, changed @ ..] = stages.as_slice()
+            && !changed.is_empty()
+        {
+            let (mut bytes, mut named) = (first.bytes, self.scans.add_row(first));
+            for &stage in changed {
+                if stage.len() >= lane.asks.text_min {
+                    named |= self.scan(program, stage);
+                }
+                if lane.asks.bytes {
+                    bytes = bytes.union(known_bytes(self.store.bytes(stage)));
+                }
+            }
+            self.scans.add_view(transaction::UNKNOWN, bytes, named)
+        } else {
+            raw
+        };
+        self.scratch.stages = stages;
+        view
+    }
+
+    /// Which patterns of a sieve match in a cell.
+    pub(super) fn cell_sieved(&mut self, program: &Program, state: CellState, sieve: u16) -> u64 {
+        let place = state.same_as.get().saturating_mul(program.sieves.len());
+        let place = place.saturating_add(usize::from(sieve));
+        let known = self.scans.cell_sieved.get(place).copied().unwrap_or(sieve::ALL);
+        if known != 0 {
+            return known;
+        }
+        let Some(cell) = program.cells.get(state.same_as.get()) else { return sieve::ALL };
+        let (first, last) = self.source(program, cell.source);
+        let mut found = KNOWN;
+        for view in (state.first_view..).take(last - first) {
+            let view = self.scans.cell_views.get(view).copied().unwrap_or(UNKNOWN);
+            if !self.scans.view(view).recalled {
+                found |= self.sieved(program, sieve, view);
+            }
+        }
+        if let Some(place) = self.scans.cell_sieved.get_mut(place) {
+            *place = found;
+        }
+        found
+    }
+
+    /// Which patterns of a sieve match in a text.
+    pub(super) fn sieved(&mut self, program: &Program, number: u16, view: ViewId) -> u64 {
+        let Some(sieve) = program.sieves.get(usize::from(number)) else { return sieve::ALL };
+        let at = (view as usize).saturating_mul(program.sieves.len()) + usize::from(number);
+        let text = self.scans.view(view).text;
+        if text == transaction::UNKNOWN {
+            return sieve::ALL;
+        }
+        if self.scans.sieved.len() <= at {
+            self.scans.sieved.resize(at + 1, 0);
+        }
+        let known = self.scans.sieved.get(at).copied().unwrap_or(sieve::ALL);
+        if known != 0 {
+            return known;
+        }
+        if let Some(profile) = &mut self.profile {
+            profile.begin_shared();
+        }
+        let text = self.store.bytes(text);
+        let found = KNOWN | sieve.scan(text, &mut self.scans.fuel);
+        if let Some(profile) = &mut self.profile {
+            profile.sieved(text.len());
+        }
+        if let Some(place) = self.scans.sieved.get_mut(at) {
+            *place = found;
+        }
+        found
+    }
+}

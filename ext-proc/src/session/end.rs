@@ -1,0 +1,81 @@
+//! The end of an exchange: with a verdict or without one, at the end of the stream or before.
+
+use super::{Half, Session};
+use crate::wire::BodyMode;
+
+impl Drop for Session {
+    /// The end of the exchange, however it came.
+    fn drop(&mut self) {
+        self.shared.metrics.streams_open.dec();
+        // A panic is under way: the engine's state is not to be trusted.
+        if std::thread::panicking() {
+            return;
+        }
+        self.submit();
+        // Where the response has come it was said then.
+        if self.misses_body() && self.response == Half::Headers && !self.is_over() && !self.observed
+        {
+            self.shared.body_missed();
+        }
+        self.conclude();
+    }
+}
+
+impl Session {
+    /// Whether a body that was asked for has not come.
+    pub(super) const fn misses_body(&self) -> bool {
+        matches!(self.request, Half::Body(_)) && matches!(self.modes.request, BodyMode::None)
+    }
+
+    /// Ends the exchange before Envoy ends the stream, where nothing can come that matters: what is open has no
+    /// inspector then. With few streams the answer goes out first.
+    pub(super) fn conclude_if_final(&mut self) {
+        let of_request = matches!(self.request, Half::Done | Half::BodyDone);
+        if !of_request
+            || self.refused
+            || self.traced.is_some()
+            || self.is_duplex()
+            || self.shared.has_room_for_idle_inspectors()
+        {
+            return;
+        }
+        let of_response = match self.response {
+            Half::Headers => self.inspector.as_ref().is_some_and(|seen| !seen.wants_response()),
+            Half::Body(_) => false,
+            Half::Done | Half::BodyDone => true,
+        };
+        if of_response {
+            self.conclude();
+        }
+    }
+
+    /// While many streams wait for something, an inspector for each holds no more than it has to.
+    pub(super) fn rest_if_many(&mut self) {
+        if let Some(inspector) = &mut self.inspector
+            && self.shared.has_many_streams()
+        {
+            inspector.rest();
+        }
+    }
+
+    /// Counts the exchange, and gives the inspector back.
+    fn conclude(&mut self) {
+        let Some(mut inspector) = self.inspector.take() else { return };
+        if let Some(profile) = &self.profile {
+            self.shared.conclude(profile, &mut inspector, self.traced.take());
+            profile.keep(inspector);
+        }
+        // The stream may stay open for long, as Envoy waits for the upstream.
+        self.share.release();
+        self.concluded = true;
+    }
+
+    /// Ends the exchange without a verdict: nobody waits for one any more, or a panic has kept it from coming. What
+    /// the inspector has is not to be trusted then, and goes.
+    pub(crate) fn give_up(&mut self) {
+        self.given_up = true;
+        if self.inspector.take().is_some() {
+            self.shared.metrics.no_verdict(self.metrics());
+        }
+    }
+}
