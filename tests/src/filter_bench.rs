@@ -102,16 +102,6 @@ impl Bench {
         Ok(times.map(|times| summary(times, 0.0, seconds)))
     }
 
-    /// How many requests the filters have counted: each listener with one of ours counts its own.
-    ///
-    /// # Errors
-    ///
-    /// If the admin port does not answer.
-    pub fn counted(&self) -> Outcome<(u64, u64)> {
-        let clean = "wasmcustom.glacis_wasm_first_verdict_total.clean";
-        Ok((self.envoy.stat("wasmcustom.glacis_wasm_passed_total")?, self.envoy.stat(clean)?))
-    }
-
     /// Bytes of Envoy in memory, with everything loaded. Of each module it has three VMs: one for the worker and two of the
     /// main thread.
     ///
