@@ -310,9 +310,6 @@ fn bundle(parser: &mut Parser) -> Result<Command, lexopt::Error> {
 
 fn check(command: &Command) -> Result<(), String> {
     match command {
-        Command::Geo(options) if !options.asn && !options.only.is_empty() => {
-            Err("--only is for --asn".to_owned())
-        }
         Command::Help(_)
         | Command::Geo(_)
         | Command::Patches(_)
@@ -359,8 +356,10 @@ fn check_ftw(options: &FtwOptions) -> Result<(), String> {
 }
 
 fn need_rules(rules: &[Rules], command: &str) -> Result<(), String> {
-    if rules.is_empty() {
-        return Err(format!("{command} needs --rules FILE"));
+    // An empty program would answer "allow" to everything.
+    if rules.iter().any(Rules::are_named) {
+        Ok(())
+    } else {
+        Err(format!("{command} needs --rules FILE"))
     }
-    Ok(())
 }

@@ -22,6 +22,13 @@ pub(crate) enum Rules {
     NoRecall,
 }
 
+impl Rules {
+    /// Whether rules are named, and not only how they are run.
+    pub(crate) const fn are_named(&self) -> bool {
+        matches!(self, Self::File(_) | Self::Base | Self::Crs(_))
+    }
+}
+
 /// Builds a program of `rules`, in order.
 ///
 /// # Errors

@@ -16,6 +16,7 @@ fn messages() {
         ("lint --rules x", 2, "invalid option '--rules'"),
         ("lint nowhere.conf", 1, ""),
         ("eval", 2, "eval needs --rules FILE"),
+        ("eval --every-rule --no-recall eval/requests.jsonl", 2, "eval needs --rules FILE"),
         ("eval --rules", 2, "missing argument for option '--rules'"),
         ("eval --rules eval/rules.conf one two", 2, "unexpected argument \"two\""),
         ("eval --rules eval/rules.conf --jobs 0", 2, "--jobs takes a number from 1 to 1024"),

@@ -1,10 +1,14 @@
 //! Audit records of Glacis as requests, as far as they go.
 
+use std::net::IpAddr;
+
 use glacis_engine::Transaction;
 use serde::Deserialize;
-use serde_json::{Value, json, value::RawValue};
 
-use crate::request::Request;
+use crate::{
+    bytes::Bytes,
+    request::{Id, Peer, Request},
+};
 
 /// What stands in a record in the place of a secret.
 const MASK: &str = "[redacted]";
@@ -20,9 +24,8 @@ pub struct Reading {
 
 /// The fields of a record (see `docs/reference/audit-log.md`) that matter here.
 #[derive(Debug, Deserialize)]
-struct Record<'a> {
-    #[serde(borrow)]
-    request_id: &'a RawValue,
+struct Record {
+    request_id: Id,
     client: String,
     method: String,
     uri: String,
@@ -57,11 +60,13 @@ struct RecordedRequest {
 
 /// Reads a line that is an audit record; `None` when it is something else.
 pub(crate) fn read(line: &[u8]) -> Option<Result<(Request, Option<Reading>), String>> {
-    let record: Record<'_> = serde_json::from_slice(line).ok()?;
+    let record: Record = serde_json::from_slice(line).ok()?;
     Some(request(record))
 }
 
-fn request(record: Record<'_>) -> Result<(Request, Option<Reading>), String> {
+fn request(record: Record) -> Result<(Request, Option<Reading>), String> {
+    let client = record.client.parse::<IpAddr>();
+    let client = client.map_err(|_| format!("client {:?} is no address", record.client))?;
     let mut missing = Vec::new();
     let recorded = record.request.unwrap_or_default();
     if recorded.protocol.is_none() {
@@ -91,19 +96,20 @@ fn request(record: Record<'_>) -> Result<(Request, Option<Reading>), String> {
     if body.contains('\u{fffd}') {
         missing.push("bytes of the body that are no UTF-8 are lost".to_owned());
     }
-    let body = recorded.body.map(|text| encode(text.as_bytes()));
-    let line = json!({
-        "id": Value::Null,
-        "client": {"ip": record.client},
-        "method": record.method,
-        "uri": record.uri,
-        "protocol": recorded.protocol.as_deref().unwrap_or("HTTP/1.1"),
-        "headers": headers,
-        "body_base64": body,
-    });
-    let line =
-        line.to_string().replacen("\"id\":null", &format!("\"id\":{}", record.request_id), 1);
-    let request = Request::parse(line.as_bytes()).map_err(|malformed| malformed.message)?;
+    let bytes = |text: String| Bytes(text.into_bytes());
+    let request = Request {
+        id: record.request_id,
+        class: None,
+        client: Some(Peer::at(client)),
+        server: None,
+        method: bytes(record.method),
+        uri: bytes(record.uri),
+        protocol: bytes(recorded.protocol.unwrap_or_else(|| "HTTP/1.1".to_owned())),
+        headers: headers.into_iter().map(|(name, value)| (bytes(name), bytes(value))).collect(),
+        body: recorded.body.map(bytes),
+        body_base64: None,
+        response: None,
+    };
     let rules = record.rules.into_iter().map(|rule| rule.id).collect();
     Ok((request, Some(Reading { missing, rules, ruleset: record.ruleset })))
 }
@@ -112,11 +118,6 @@ fn masked(missing: &mut Vec<String>, place: &str, text: &str) {
     if text.contains(MASK) {
         missing.push(format!("{place} is masked in part or as a whole: {MASK} was evaluated"));
     }
-}
-
-fn encode(bytes: &[u8]) -> String {
-    use base64::{Engine as _, engine::general_purpose::STANDARD};
-    STANDARD.encode(bytes)
 }
 
 impl Reading {

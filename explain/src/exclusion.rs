@@ -7,9 +7,10 @@
 //! matches without the targets, or has none that could be taken away, is removed as a whole. In the end
 //! whatever turns out not to be needed is put back.
 
+use core::time::Duration;
 use std::{fmt::Write as _, sync::Arc};
 
-use glacis_engine::{TraceEvent, Transaction, transform::Transformation};
+use glacis_engine::{Input, Limits, NoFiles, Program, TraceEvent, Transaction};
 use serde::Serialize;
 
 use crate::{
@@ -164,7 +165,7 @@ impl<R: Rebuild> Search<'_, R> {
             }
         }
         exclusion.removals = removals.to_vec();
-        exclusion.path = String::from_utf8(path_of(self.request)).unwrap_or_default();
+        let path = path_of(self.request);
         exclusion.everywhere = Some(Way {
             place: "For all requests, behind the rules.",
             directives: everywhere(removals),
@@ -173,7 +174,7 @@ impl<R: Rebuild> Search<'_, R> {
             fault: None,
         });
         for id in IDS {
-            let directives = on_this_path(id, self.request, removals);
+            let directives = on_this_path(id, &path, removals);
             let tried = self.evaluate(Some(&directives), None)?;
             let taken = matches!(&tried, Err(fault) if fault.contains(&id.to_string()));
             if taken && IDS.last() != Some(&id) {
@@ -184,6 +185,7 @@ impl<R: Rebuild> Search<'_, R> {
             exclusion.on_this_path = Some(Way { place, directives, passes, fault: tried.err() });
             break;
         }
+        exclusion.path = String::from_utf8(path).unwrap_or_default();
         Ok(exclusion)
     }
 
@@ -369,26 +371,27 @@ fn everywhere(removals: &[Removal]) -> String {
     text
 }
 
-/// The path of the request, as the engine decodes it.
+/// The path of the request as rules see it. A rule is asked for it, so that an absolute URI, a fragment or
+/// what is no escape means the same here.
 fn path_of(request: &Request) -> Vec<u8> {
-    let path = request.uri.0.split(|byte| b"?#".contains(byte)).next().unwrap_or_default();
-    let mut decoded = Vec::new();
-    // A plus sign stays one.
-    let plus = path.iter().flat_map(|&byte| match byte {
-        b'+' => b"%2b".to_vec(),
-        byte => vec![byte],
-    });
-    let escaped: Vec<u8> = plus.collect();
-    if Transformation::UrlDecode.apply(&escaped, &mut decoded) { decoded } else { path.to_vec() }
+    const RULES: &str = "SecRuleEngine On\n\
+        SecRule REQUEST_FILENAME \"@unconditionalMatch\" \"id:1,phase:1,pass,log\"";
+    let rules = [Input::Text { name: "path".to_owned(), text: RULES.to_owned() }];
+    // However long it is, all of it is wanted.
+    let limits = Limits { match_value_bytes_max: request.uri.0.len(), ..Limits::default() };
+    let Ok(program) = Program::build(&rules, &NoFiles, limits) else { return Vec::new() };
+    let mut transaction = Transaction::new(Arc::new(program));
+    inspect(&mut transaction, request, "", &Occasion::at(Duration::ZERO));
+    let found = transaction.matched_rules().next().and_then(|rule| rule.matches.first());
+    found.map(|found| found.value.clone()).unwrap_or_default()
 }
 
 /// The rule that excludes on the path of the request.
-fn on_this_path(id: u32, request: &Request, removals: &[Removal]) -> String {
-    let path = path_of(request);
+fn on_this_path(id: u32, path: &[u8], removals: &[Removal]) -> String {
     let plain = |&byte: &u8| is_plain(byte) || byte == b'/';
-    let operator = match core::str::from_utf8(&path) {
+    let operator = match core::str::from_utf8(path) {
         Ok(path) if path.bytes().all(|byte| plain(&byte)) => format!("@streq {path}"),
-        _ => format!("@rx ^{}$", pattern(&path)),
+        _ => format!("@rx ^{}$", pattern(path)),
     };
     let mut text =
         format!("SecRule REQUEST_FILENAME \"{operator}\" \"id:{id},phase:1,pass,nolog,t:none");
@@ -402,4 +405,29 @@ fn on_this_path(id: u32, request: &Request, removals: &[Removal]) -> String {
     }
     text.push_str("\"\n");
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_those_of_rules() {
+        let long = format!("/{}", "a".repeat(2_000));
+        for (uri, expected) in [
+            ("/a/b?c=d", "/a/b"),
+            ("/a#b?c", "/a"),
+            ("/a+b%20c%zz?d", "/a+b c%zz"),
+            ("/a?b=http://c/d", "/a"),
+            ("http://example.org/a?b", "/a"),
+            ("http://example.org", ""),
+            (&*long, &*long),
+        ] {
+            let line = serde_json::json!({
+                "id": 1, "method": "GET", "uri": uri, "protocol": "HTTP/1.1",
+            });
+            let request = Request::parse(line.to_string().as_bytes()).unwrap();
+            assert_eq!(String::from_utf8(path_of(&request)).unwrap(), expected, "{uri}");
+        }
+    }
 }

@@ -85,6 +85,11 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// An address without a port.
+    pub(crate) const fn at(ip: IpAddr) -> Self {
+        Self { ip, port: 0 }
+    }
+
     /// The address; this machine's when none is given.
     pub fn endpoint(peer: Option<Self>, port: u16) -> Endpoint {
         match peer {

@@ -1,14 +1,13 @@
 //! What the admin port tells besides what every service tells.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, PoisonError},
-};
+use std::sync::Arc;
 
+use glacis_limit_store::Redis;
 use glacis_service::{
     Readiness,
-    admin::{AdminAnswer, AdminHandler, AdminRequest, Handled, json, text},
-    reload::LastReload,
+    admin::{AdminAnswer, AdminHandler, AdminRequest, Handled, good, text},
+    reload::{LastReload, Reloads},
+    status::Status,
 };
 use http::{Method, StatusCode};
 use serde::Serialize;
@@ -20,38 +19,49 @@ use crate::service::Shared;
 pub struct Admin {
     shared: Arc<Shared>,
     readiness: Readiness,
+    limits_reloads: Option<Reloads>,
 }
 
 #[derive(Serialize)]
-struct Status {
-    version: &'static str,
-    ready: bool,
-    /// Why not, by cause.
-    causes: BTreeMap<&'static str, String>,
-    /// The last attempt to put another configuration to use.
+struct StatusAnswer {
+    #[serde(flatten)]
+    status: Status,
+    /// Nothing where counters are in memory.
+    store: Option<StoreStatus>,
+    /// Nothing where the rate limit protocol is not spoken.
+    rate_limit_service: Option<LimitsStatus>,
+}
+
+#[derive(Serialize)]
+struct StoreStatus {
+    /// Whether Redis is asked.
+    connected: bool,
+}
+
+#[derive(Serialize)]
+struct LimitsStatus {
+    /// The last attempt to put another folder of limits to use.
     last_reload: Option<LastReload>,
-    /// Keys whose new value waits for a restart.
-    restart_needed: Vec<&'static str>,
 }
 
 impl Admin {
-    pub(crate) fn new(shared: Arc<Shared>, readiness: Readiness) -> Self {
-        Self { shared, readiness }
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        readiness: Readiness,
+        limits_reloads: Option<Reloads>,
+    ) -> Self {
+        Self { shared, readiness, limits_reloads }
     }
 
     fn status(&self) -> AdminAnswer {
-        let causes = self.readiness.causes();
-        let reloads = self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner);
-        let status = Status {
-            version: env!("CARGO_PKG_VERSION"),
-            ready: causes.is_empty(),
-            causes,
-            last_reload: reloads.last.clone(),
-            restart_needed: reloads.restart_needed.clone(),
-        };
-        drop(reloads);
-        // Plain data can be written.
-        json(StatusCode::OK, serde_json::to_string(&status).unwrap_or_default())
+        let version = env!("CARGO_PKG_VERSION");
+        let store = |redis: &Redis| StoreStatus { connected: redis.is_there() };
+        let of_limits = |reloads: &Reloads| LimitsStatus { last_reload: reloads.last() };
+        good(&StatusAnswer {
+            status: Status::now(version, &self.readiness, &self.shared.reloads),
+            store: self.shared.redis.as_ref().map(store),
+            rate_limit_service: self.limits_reloads.as_ref().map(of_limits),
+        })
     }
 }
 

@@ -169,16 +169,30 @@ impl Keys {
             return Found::Wrong;
         }
         let hash = self.hash.of(key);
-        let candidates = self.keys.get(&half(&hash)).map(Vec::as_slice).unwrap_or_default();
-        let same = candidates.iter().filter(|key| bool::from(key.hash.ct_eq(&hash)));
-        let mut holding =
-            same.filter(|key| (key.not_before..=key.not_after).contains(&now_seconds));
+        let mut holding = self
+            .of_hash(&hash)
+            .filter(|key| (key.not_before..=key.not_after).contains(&now_seconds));
         let client = holding.next().map(|key| key.client);
         let found = client.and_then(|index| Some(Found::Client(self.clients.get(index)?, index)));
         found.unwrap_or(Found::Wrong)
     }
 
-    /// The places, for what is not to reach the upstream.
+    fn of_hash(&self, hash: &[u8; HASH_BYTES]) -> impl Iterator<Item = &Key> {
+        let candidates = self.keys.get(&half(hash)).map(Vec::as_slice).unwrap_or_default();
+        candidates.iter().filter(move |key| bool::from(key.hash.ct_eq(hash)))
+    }
+
+    /// The places in which a request has a key of somebody's, of whatever time: what is not to reach the upstream.
+    /// What else stands in a place is not ours, such as the upstream's own token.
+    pub(crate) fn held(&self, headers: &[Header<'_>], query: &[u8]) -> Vec<&Place> {
+        let is_known = |key: &Vec<u8>| {
+            key.len() <= KEY_BYTES_MAX && self.of_hash(&self.hash.of(key)).next().is_some()
+        };
+        let holds = |place: &&Place| place.values(headers, query).iter().any(is_known);
+        self.places.iter().filter(holds).collect()
+    }
+
+    /// The places.
     pub(crate) fn places(&self) -> &[Place] {
         &self.places
     }
@@ -198,19 +212,25 @@ enum Given {
 }
 
 impl Place {
-    /// Whether there is something in it.
-    pub(crate) fn is_in(&self, headers: &[Header<'_>], query: &[u8]) -> bool {
-        self.read(headers, query).is_some()
+    fn read(&self, headers: &[Header<'_>], query: &[u8]) -> Option<Given> {
+        let mut found = self.values(headers, query);
+        found.dedup();
+        match found.len() {
+            0 => None,
+            1 => found.pop().map(Given::One),
+            _ => Some(Given::Several),
+        }
     }
 
-    fn read(&self, headers: &[Header<'_>], query: &[u8]) -> Option<Given> {
-        let mut found = match self {
+    /// All that stands in it.
+    fn values(&self, headers: &[Header<'_>], query: &[u8]) -> Vec<Vec<u8>> {
+        let mut found: Vec<Vec<u8>> = match self {
             Self::Header { name, scheme } => {
                 let named =
                     |header: &&Header<'_>| header.name.eq_ignore_ascii_case(name.as_bytes());
                 let values = headers.iter().filter(named).map(|header| header.value.trim_ascii());
                 let of_scheme = values.filter_map(|value| behind(value, scheme.as_deref()));
-                of_scheme.map(<[u8]>::to_vec).collect::<Vec<_>>()
+                of_scheme.map(<[u8]>::to_vec).collect()
             }
             Self::Query(name) => {
                 let pairs = form_urlencoded::parse(query).filter(|(key, _)| key == name);
@@ -222,12 +242,7 @@ impl Place {
                 .collect(),
         };
         found.retain(|key| !key.is_empty());
-        found.dedup();
-        match found.len() {
-            0 => None,
-            1 => found.pop().map(Given::One),
-            _ => Some(Given::Several),
-        }
+        found
     }
 }
 

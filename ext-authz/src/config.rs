@@ -10,9 +10,11 @@ use core::time::Duration;
 use std::{collections::BTreeMap, path::Path};
 
 use glacis_service::{
-    config::{Admin, ConfigError, Drain, Listen, LogLevel, Overload, Seconds, ensure, load},
+    config::{
+        Admin, ConfigError, Drain, Listen, LogLevel, Overload, Seconds, check_listeners, ensure,
+        load,
+    },
     differing,
-    tls::Tls,
 };
 use serde::Deserialize;
 
@@ -109,8 +111,8 @@ impl Config {
         config.check().map_err(|(key, message)| ConfigError::at(path, key, message))?;
         if let Some(redis) = &config.store.redis {
             redis.check().map_err(|error| {
-                let key = format!("store.redis.{}", error.key());
-                ConfigError::at(path, &key, &error.to_string())
+                let (key, message) = error.at("store.redis");
+                ConfigError::at(path, &key, &message)
             })?;
         }
         for (name, profile) in &config.profiles {
@@ -126,17 +128,7 @@ impl Config {
 
     /// What makes no sense, as key and message.
     fn check(&self) -> Result<(), (&'static str, &'static str)> {
-        ensure(
-            self.listen.tcp.is_some() || self.listen.unix.is_some(),
-            "listen",
-            "nothing to listen on: write an address in listen.tcp or a path in listen.unix.path",
-        )?;
-        ensure(
-            self.admin.is_allowed(),
-            "admin.address",
-            "other machines could reach it, and nobody is asked who he is: write an address of this machine \
-             (127.0.0.1), or admin.allow_remote: true",
-        )?;
+        check_listeners(&self.listen, &self.admin)?;
         ensure(self.max_checks > 0, "max_checks", "no request could be answered: write 1 or more")?;
         ensure(
             self.max_message_bytes >= 1 << 20,
@@ -144,9 +136,6 @@ impl Config {
             "headers alone can be that large: write 1048576 or more",
         )?;
         self.rate_limit_service.as_ref().map_or(Ok(()), RatelimitConfig::check)?;
-        for (key, tls) in [("listen.tls", &self.listen.tls), ("admin.tls", &self.admin.tls)] {
-            tls.as_ref().map_or(Ok(()), Tls::check).map_err(|message| (key, message))?;
-        }
         ensure(self.store.replicas > 0, "store.replicas", "write 1 or more: this is one")?;
         ensure(
             self.profile.as_ref().is_none_or(|name| self.profiles.contains_key(name)),
@@ -246,11 +235,13 @@ mod tests {
             ("max_message_bytes: 1\n", "max_message_bytes"),
             ("rate_limit_service: {config: a, max_calls: 0}\n", "rate_limit_service.max_calls"),
             ("listen: {tls: {certificate: a, key: b, client_names: [c]}}\n", "listen.tls"),
+            ("admin: {tls: {certificate: a, key: b, client_names: [c]}}\n", "admin.tls"),
         ] {
             let found = parse::<Config>(text).unwrap().check();
             assert_eq!(found.unwrap_err().0, key, "{text}");
         }
-        for text in ["", "listen: {unix: {path: a.sock}}\n"] {
+        let asked = "admin: {address: 0.0.0.0:9102, tls: {certificate: a, key: b, client_ca: c}}\n";
+        for text in ["", "listen: {unix: {path: a.sock}}\n", asked] {
             let config = parse::<Config>(text).unwrap();
             assert_eq!(config.check(), Ok(()), "{text}");
             assert_eq!(config.listen.tcp.unwrap().port(), 9002, "{text}");

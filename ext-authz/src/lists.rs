@@ -2,8 +2,12 @@
 //! digest, as wasm-filter asks for them.
 
 use core::{fmt::Write as _, time::Duration};
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
 
+use glacis_limit_store::Bans;
 use glacis_service::files::{self, Bounds};
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -37,6 +41,32 @@ impl Text {
         }
         etag.push('"');
         Self { body, etag, digest: format!("sha-256=:{}:", STANDARD.encode(hash.as_ref())) }
+    }
+}
+
+/// The list of bans as it was served last: a fleet of filters asks for the same one again and again.
+#[derive(Debug, Default)]
+pub(crate) struct BanList(Mutex<Option<Kept>>);
+
+/// A list of bans, and what it was made of: their changes, and the second at which some were over.
+#[derive(Debug)]
+struct Kept {
+    made_of: (u64, u64),
+    text: Text,
+}
+
+impl BanList {
+    /// The list as it is now.
+    pub(crate) fn text(&self, bans: &Bans, now_seconds: u64) -> Text {
+        let made_of = (bans.changes(), now_seconds);
+        // Held while it is made, so that it is made once.
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = kept.as_ref().filter(|kept| kept.made_of == made_of) {
+            return kept.text.clone();
+        }
+        let text = Text::new(bans.list(now_seconds));
+        *kept = Some(Kept { made_of, text: text.clone() });
+        text
     }
 }
 
@@ -91,7 +121,30 @@ fn answer(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use glacis_limit_store::{BanScenario, MemoryStore};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_list_is_kept_while_it_is_the_same() {
+        let bans = Bans::new(Arc::new(MemoryStore::new(10)), None);
+        let list = BanList::default();
+        let of = |now_seconds| String::from_utf8(list.text(&bans, now_seconds).body.to_vec());
+        assert_eq!(of(100).unwrap(), "");
+        let (leak, time) = (Duration::from_secs(3_600), Duration::from_secs(60));
+        let scenario = BanScenario::new("a", 1, leak, time).unwrap();
+        for _ in 0..2 {
+            bans.refused(&[&scenario], "192.0.2.1".parse().unwrap(), 100).await;
+        }
+        // In the same second, and until it is over.
+        assert_eq!(of(100).unwrap(), "192.0.2.1 deny until=159\n");
+        assert_eq!(of(159).unwrap(), "192.0.2.1 deny until=159\n");
+        assert_eq!(of(160).unwrap(), "");
+        let one = list.text(&bans, 160);
+        assert_eq!(list.text(&bans, 160).etag, one.etag);
+    }
 
     #[test]
     fn what_is_asked_for() {

@@ -15,7 +15,8 @@ use glacis_service::{
     Readiness, Server,
     admin::AdminPort,
     command::{Failure, Program, ended},
-    ended_by_signal, exit_at_second_signal, reload,
+    ended_by_signal,
+    reload::{self, Reloads},
     telemetry::{self, LogLevel},
 };
 use prometheus_client::registry::Registry;
@@ -114,7 +115,7 @@ async fn serve(
     let metrics = Metrics::register(&mut registry);
     policy.log();
     let mut server = Server::bind(&config.listen, &config.admin).await?;
-    server.watch_certificates(config.reload_interval(), &metrics.tls)?;
+    server.watch_certificates(config.reload_interval(), &metrics.service.tls)?;
     let authorizer = Authorizer::new(&config, policy, metrics, &mut registry)?;
     let lists = authorizer.serve_lists(&config).await?;
     tracing::info!(
@@ -132,16 +133,16 @@ async fn serve(
     authorizer.look_after(&config, &readiness);
     let (interval, drain) = (config.reload_interval(), config.drain());
     let mut routes = authorizer.clone().routes();
+    let mut limits_reloads = None;
     if let Some(limits) = limits {
-        routes = ratelimit::add(routes, limits, authorizer.store(), &mut registry, interval)?;
+        let reloads = limits_reloads.insert(Reloads::default()).clone();
+        let store = authorizer.store();
+        routes = ratelimit::add(routes, limits, store, &mut registry, reloads, interval)?;
     }
     routes = add_lender(routes, &config, &authorizer, &mut registry, &readiness);
-    reload::watch(authorizer.reloader(file, config, record), interval)?;
-    let end = async {
-        ended_by_signal().await;
-        exit_at_second_signal();
-    };
-    let handler = Arc::new(authorizer.admin(&readiness));
+    reload::watch("configuration", authorizer.reloader(file, config, record), interval)?;
+    let end = ended_by_signal();
+    let handler = Arc::new(authorizer.admin(&readiness, limits_reloads));
     let port = AdminPort { registry: Arc::new(registry), log_level, handler };
     server.serve(routes, Authorizer::NAME, port, &readiness, drain, end).await?;
     tracing::info!("ended");

@@ -4,15 +4,13 @@
 mod reference;
 mod table;
 
-use core::{sync::atomic::AtomicU64, time::Duration};
+use core::time::Duration;
 
 use glacis_service::{
-    metrics::{BUILD, CERTIFICATES, HANDSHAKES, LAG, RELOADS},
-    process,
-    tls::TlsMetrics,
+    label,
+    metrics::{ServiceMetrics, seconds_histogram},
 };
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
@@ -35,28 +33,15 @@ pub struct Metrics {
     uninspected: Family<ReasonLabel, Counter>,
     errors: Family<KindLabel, Counter>,
     alarms: Family<KindLabel, Counter>,
-    reloads: Family<ResultLabel, Counter>,
-    lag: Gauge<f64, AtomicU64>,
     bans: Gauge,
-    /// What is counted of TLS.
-    pub tls: TlsMetrics,
-}
-
-macro_rules! label {
-    ($name:ident, $($field:ident: $type:ty),+) => {
-        #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-        struct $name {
-            $($field: $type),+
-        }
-    };
+    /// What every service counts.
+    pub service: ServiceMetrics,
 }
 
 label!(VerdictLabel, verdict: &'static str);
 label!(ReasonLabel, reason: &'static str);
 label!(LimitLabel, limit: String, result: &'static str);
 label!(KindLabel, kind: &'static str);
-label!(ResultLabel, result: &'static str);
-label!(VersionLabel, version: &'static str);
 
 /// What went wrong, by `kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,27 +79,20 @@ const LIMIT_RESULTS: [&str; 3] = ["allowed", "refused", "shadow"];
 /// What the limits of clients are called, all together.
 const CLIENTS: &str = "client";
 
-const RESULTS: [&str; 2] = ["success", "failure"];
-
 impl Metrics {
     /// The metrics, registered in `registry`. Counters begin at 0, so that the first event of a kind
     /// is an increase and not an absence.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
             checks: Family::default(),
-            seconds: Histogram::new([
-                0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05,
-                0.1, 0.25, 0.5, 1.0,
-            ]),
+            seconds: seconds_histogram(),
             refused: Family::default(),
             limits: Family::default(),
             uninspected: Family::default(),
             errors: Family::default(),
             alarms: Family::default(),
-            reloads: Family::default(),
-            lag: Gauge::default(),
             bans: Gauge::default(),
-            tls: TlsMetrics::default(),
+            service: ServiceMetrics::register(registry, env!("CARGO_PKG_VERSION")),
         };
         for verdict in VERDICTS {
             drop(metrics.checks.get_or_create(&VerdictLabel { verdict }));
@@ -135,9 +113,6 @@ impl Metrics {
         for alarm in Alarm::ALL {
             drop(metrics.alarms.get_or_create(&KindLabel { kind: alarm.name() }));
         }
-        for result in RESULTS {
-            drop(metrics.reloads.get_or_create(&ResultLabel { result }));
-        }
         table::CHECKS.register(registry, metrics.checks.clone());
         table::SECONDS.register(registry, metrics.seconds.clone());
         table::REFUSED.register(registry, metrics.refused.clone());
@@ -146,14 +121,6 @@ impl Metrics {
         table::BANS.register(registry, metrics.bans.clone());
         table::ERRORS.register(registry, metrics.errors.clone());
         table::ALARMS.register(registry, metrics.alarms.clone());
-        RELOADS.register(registry, metrics.reloads.clone());
-        LAG.register(registry, metrics.lag.clone());
-        HANDSHAKES.register(registry, metrics.tls.handshakes.clone());
-        CERTIFICATES.register(registry, metrics.tls.reloads.clone());
-        let build: Family<VersionLabel, Gauge> = Family::default();
-        build.get_or_create(&VersionLabel { version: env!("CARGO_PKG_VERSION") }).set(1);
-        BUILD.register(registry, build);
-        process::register(registry);
         metrics
     }
 
@@ -186,16 +153,9 @@ impl Metrics {
         self.alarms.get_or_create(&KindLabel { kind: alarm.name() }).inc();
     }
 
-    /// Counts an attempt to put another configuration to use.
-    pub(crate) fn reloaded(&self, good: bool) {
-        let [success, failure] = RESULTS;
-        let result = if good { success } else { failure };
-        self.reloads.get_or_create(&ResultLabel { result }).inc();
-    }
-
     /// Says how late tasks run, and how many addresses are banned.
     pub(crate) fn load(&self, lag: Duration, bans: usize) {
-        self.lag.set(lag.as_secs_f64());
+        self.service.lag(lag);
         self.bans.set(i64::try_from(bans).unwrap_or(i64::MAX));
     }
 }

@@ -26,7 +26,7 @@ use crate::{
     lists::Texts,
     network_files,
     profile::Profile,
-    rate_limit::{OF_CLIENT, RateLimit},
+    rate_limit::{RateLimit, why_taken},
     subject::{Filter, Subject, countries, has_tag},
     wire::Asked,
 };
@@ -96,9 +96,8 @@ impl Policy {
         let (clients, keys) = clients(&config.api_keys, source)?;
         let limits = config.rate_limits.iter().enumerate().map(|(index, limit)| {
             let at = |key: &str| format!("rate_limits[{index}].{key}");
-            if limit.name.starts_with(OF_CLIENT) {
-                let message = "limits of clients are named so: choose another name";
-                return Err((at("name"), message.to_owned()));
+            if let Some(message) = why_taken(&limit.name) {
+                return Err((at("name"), message));
             }
             RateLimit::new(limit).map_err(|(key, message)| (at(key), message))
         });
@@ -266,14 +265,10 @@ impl Policy {
     }
 
     fn remove_key(&self, subject: &Subject<'_>, passed: &mut Passed) {
-        for place in self.keys.places() {
+        for place in self.keys.held(subject.headers, query(subject.headers)) {
             match place {
-                Place::Header { name, scheme: None } => passed.remove.push(name.clone()),
-                // What stands behind another word is not ours.
-                Place::Header { .. } if !place.is_in(subject.headers, b"") => {}
                 Place::Header { name, .. } => passed.remove.push(name.clone()),
                 Place::Query(name) => passed.remove_query.push(name.clone()),
-                Place::Cookie(_) if !place.is_in(subject.headers, b"") => {}
                 Place::Cookie(name) => match cookies_without(subject.headers, name) {
                     Some(rest) => passed.set.push(("cookie".to_owned(), rest)),
                     None => passed.remove.push("cookie".to_owned()),

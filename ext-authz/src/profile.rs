@@ -1,11 +1,11 @@
 //! Rules of the engine for the heads of requests, and for bodies where Envoy sends them.
 
 use core::time::Duration;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use glacis_engine::{Limits, Parts, Program};
 use glacis_inspector::{
-    Decision, End, Header, Inspector, Redaction, Reply, RequestHead, Settings, find, has_body,
+    Decision, End, Header, Pool, Redaction, Reply, RequestHead, Settings, find, has_body,
 };
 use glacis_rules::{Assembly, CrsSettings, ExclusionRules, RecordingSource};
 
@@ -14,15 +14,12 @@ use crate::{config::ProfileConfig, wire::Asked};
 /// Inspectors that each profile keeps for reuse.
 const POOLED_MAX: usize = 64;
 
-/// One that has taken more body bytes than this is not kept.
-const POOLED_BODY_BYTES_MAX: usize = 1 << 20;
-
 /// Rules, compiled, with how they are applied.
 #[derive(Debug)]
 pub(crate) struct Profile {
     program: Arc<Program>,
     settings: Arc<Settings>,
-    pool: Mutex<Vec<Inspector>>,
+    pool: Pool,
 }
 
 /// What rules have found.
@@ -78,7 +75,9 @@ impl Profile {
             redaction: Redaction::default(),
             ..Settings::default()
         };
-        Ok(Self { program, settings: Arc::new(settings), pool: Mutex::default() })
+        let settings = Arc::new(settings);
+        let pool = Pool::new(Arc::clone(&program), Arc::clone(&settings), POOLED_MAX);
+        Ok(Self { program, settings, pool })
     }
 
     /// Its name.
@@ -98,10 +97,7 @@ impl Profile {
         headers: &[Header<'_>],
         occasion: Occasion<'_>,
     ) -> Found {
-        let pooled = self.pool.lock().ok().and_then(|mut pool| pool.pop());
-        let mut inspector = pooled.unwrap_or_else(|| {
-            Inspector::new(Arc::clone(&self.program), Arc::clone(&self.settings))
-        });
+        let mut inspector = self.pool.take();
         let body = Body::of(asked, headers);
         let head = RequestHead {
             headers,
@@ -133,17 +129,8 @@ impl Profile {
             inspected: receipt.inspected,
             uninspected: receipt.uninspected.map(glacis_inspector::Uninspected::name),
         };
-        self.keep(inspector);
+        self.pool.keep(inspector);
         found
-    }
-
-    fn keep(&self, inspector: Inspector) {
-        if inspector.body_bytes() <= POOLED_BODY_BYTES_MAX
-            && let Ok(mut pool) = self.pool.lock()
-            && pool.len() < POOLED_MAX
-        {
-            pool.push(inspector);
-        }
     }
 }
 

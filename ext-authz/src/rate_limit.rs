@@ -10,6 +10,7 @@ use glacis_limits::{
 };
 
 use crate::{
+    api_key::Found,
     claim,
     config::{Absent, Algorithm, KeyPart, Rate, RateLimitConfig, StoreFailure},
     subject::{Filter, Subject},
@@ -20,6 +21,17 @@ const KEY_PARTS_MAX: usize = 8;
 
 /// What the names of the limits of clients begin with; no other limit may have such a name.
 pub(crate) const OF_CLIENT: &str = "client/";
+
+/// What names of others in the store begin with: of limits of clients, scenarios of bans, and quota.
+const OF_OTHERS: [&str; 3] = [OF_CLIENT, "ban/", "quota/"];
+
+/// Why a limit of the configuration cannot have this name, if it cannot: it would share counters with others.
+pub(crate) fn why_taken(name: &str) -> Option<String> {
+    let prefix = OF_OTHERS.iter().find(|prefix| name.starts_with(**prefix))?;
+    Some(format!(
+        "what begins with {prefix} is counted for clients, bans or quota: choose another name"
+    ))
+}
 
 /// A limit.
 #[derive(Clone, Debug)]
@@ -57,7 +69,7 @@ enum Part {
 enum Given {
     One(Vec<u8>),
     Nothing,
-    /// Several different ones: nobody can say which of them the upstream takes.
+    /// Several different ones, of which nobody can say which the upstream takes, or one that is not good.
     Several,
 }
 
@@ -142,7 +154,7 @@ impl RateLimit {
                 (Given::One(value), _) => value,
                 (Given::Nothing | Given::Several, Absent::Shared) => Vec::new(),
                 (Given::Nothing, Absent::Skip) => return None,
-                // With `skip`, too: to send a field twice must not be a way around the limit.
+                // With `skip`, too: to send a field twice, or a wrong key first, must not be a way around the limit.
                 (Given::Nothing, Absent::Address) | (Given::Several, _) => {
                     // Counted apart: what a client writes into a header must not count for whoever has that
                     // address. No limit has an `@` in its name. Writing to a `String` cannot fail.
@@ -200,12 +212,12 @@ impl Part {
     fn read(&self, subject: &Subject<'_>, prefixes: (u8, u8)) -> Given {
         let value = match self {
             Self::Header(name) => return header(subject, name),
+            Self::ApiKey => return api_key(subject),
             Self::Address => Some(address(subject.address, prefixes)),
             Self::Host => Some(subject.host.clone().into_bytes()),
-            Self::Method => Some(subject.method.to_vec()),
+            Self::Method => Some(subject.method.clone()),
             Self::Country => Some(subject.country.as_str().as_bytes().to_vec()),
             Self::Asn => Some(subject.asn.to_string().into_bytes()),
-            Self::ApiKey => subject.client().map(|(client, _)| client.name.clone().into_bytes()),
             Self::Path(templates) => {
                 let place = templates.iter().position(|template| template.matches(&subject.path));
                 let place = place.map_or_else(|| "other".to_owned(), |place| place.to_string());
@@ -224,6 +236,15 @@ impl Part {
         };
         // What is empty is as good as not there, and as cheap to send.
         value.filter(|value| !value.is_empty()).map_or(Given::Nothing, Given::One)
+    }
+}
+
+/// Whose API key a request has. A wrong one, or several, may come with one that the upstream takes.
+fn api_key(subject: &Subject<'_>) -> Given {
+    match &subject.key {
+        Found::Client(client, _) => Given::One(client.name.clone().into_bytes()),
+        Found::Wrong => Given::Several,
+        Found::Nothing => Given::Nothing,
     }
 }
 

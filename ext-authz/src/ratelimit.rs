@@ -9,7 +9,10 @@ use core::time::Duration;
 use std::{io, sync::Arc};
 
 use glacis_limit_store::{Clock, Store};
-use glacis_service::{config::ConfigError, reload};
+use glacis_service::{
+    config::ConfigError,
+    reload::{self, Reloads},
+};
 use prometheus_client::registry::Registry;
 use tonic::service::Routes;
 
@@ -38,8 +41,8 @@ pub fn read(config: Option<&RatelimitConfig>) -> Result<Option<Limits>, ConfigEr
     config.map(Limits::read).transpose()
 }
 
-/// Adds the protocol to `routes`, counts its metrics in `registry`, and looks after its folder. To be called
-/// within a runtime.
+/// Adds the protocol to `routes`, counts its metrics in `registry`, and looks after its folder: `reloads` tells
+/// what came of reading it anew. To be called within a runtime.
 ///
 /// # Errors
 /// When no thread can be started for that.
@@ -48,11 +51,12 @@ pub fn add(
     limits: Limits,
     store: Arc<dyn Store>,
     registry: &mut Registry,
+    reloads: Reloads,
     reload_interval: Option<Duration>,
 ) -> io::Result<Routes> {
     let metrics = RatelimitMetrics::register(registry);
-    let (limiter, reloader) = RateLimiter::new(limits, store, Clock::Real, metrics);
-    reload::watch(reloader, reload_interval)?;
+    let (limiter, reloader) = RateLimiter::new(limits, store, Clock::Real, metrics, reloads);
+    reload::watch("rate limits", reloader, reload_interval)?;
     Ok(routes.add_service(limiter.service()))
 }
 

@@ -2,14 +2,14 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError},
+    sync::Arc,
 };
 
 use glacis_rules::{Record, RecordingSource};
 use glacis_service::{
     command::Failure,
     config::ConfigError,
-    reload::{self, Reload, attempt},
+    reload::{Reload, attempt},
 };
 
 use crate::{config::Config, policy::Policy, service::Shared};
@@ -66,12 +66,9 @@ impl Reloader {
         self.record = source.into_record();
         let (config, policy) = read?;
         let restart_needed = self.started.differs_beyond_reload(&config);
-        reload::restart_needed(&restart_needed);
         policy.log();
         self.shared.replace(policy);
-        let mut reloads = self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner);
-        reloads.restart_needed = restart_needed;
-        drop(reloads);
+        self.shared.reloads.wait_for_restart(restart_needed);
         Ok(())
     }
 }
@@ -86,8 +83,8 @@ impl Reload for Reloader {
     }
 
     fn reload(&mut self) {
-        let last = attempt(|| self.try_reload());
-        self.shared.metrics.reloaded(last.error.is_none());
-        self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner).last = Some(last);
+        let last = attempt("configuration", || self.try_reload());
+        self.shared.metrics.service.reloads.count(last.error.is_none());
+        self.shared.reloads.attempted(last);
     }
 }

@@ -2,13 +2,13 @@
 
 use core::{
     net::{IpAddr, SocketAddr},
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 use std::{
     path::Path,
-    sync::{Arc, Mutex, PoisonError, RwLock},
-    time::{Instant, SystemTime},
+    sync::{Arc, PoisonError, RwLock},
+    time::Instant,
 };
 
 use envoy_types::pb::envoy::service::auth::v3::{
@@ -16,14 +16,14 @@ use envoy_types::pb::envoy::service::auth::v3::{
     authorization_server::{Authorization, AuthorizationServer},
 };
 use glacis_inspector::{Header, request_id};
-use glacis_limit_store::{Answer as Taken, Ask, Bans, Store, StoreError, Taking};
+use glacis_limit_store::{Answer as Taken, Ask, Bans, Redis, Store, StoreError, Taking};
 use glacis_rules::Record;
 use glacis_service::{
-    Evaluators, Priority, Readiness, alarm::AlarmLog, command::Failure, overload,
-    reload::LastReload,
+    Evaluators, GivenUp, Priority, Readiness, Waiting, alarm::AlarmLog, chance::random_id,
+    command::Failure, files, now, overload, reload::Reloads,
 };
 use prometheus_client::registry::Registry;
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status, service::Routes};
 
 use crate::{
@@ -32,7 +32,7 @@ use crate::{
     answer::{Answer, Facts, Passed, Reason, Refused},
     ban,
     config::Config,
-    lists::{self, Text},
+    lists::{self, BanList},
     metrics::{ErrorKind, Metrics},
     policy::Policy,
     profile::{Found, Occasion, Profile},
@@ -43,10 +43,11 @@ use crate::{
     wire::Asked,
 };
 
-/// Bytes of a body from which rules run on a thread for long work.
+/// Bytes of a body beyond which rules run on a thread for long work, so that other Checks need not wait.
 const INLINE_BODY_BYTES: usize = 64 << 10;
 
-/// Evaluations that may wait for such a thread; of which there are as many as cores.
+/// Evaluations that may wait for such a thread, of which there are as many as cores. (ext-proc has keys for both:
+/// it is the one to which Envoys send all bodies.)
 const EVALUATIONS_MAX: usize = 64;
 
 /// What all Checks share.
@@ -54,23 +55,15 @@ const EVALUATIONS_MAX: usize = 64;
 pub(crate) struct Shared {
     policy: RwLock<Arc<Policy>>,
     store: Arc<dyn Store>,
+    /// The line of the store, where it is one to Redis.
+    pub(crate) redis: Option<Redis>,
     bans: Arc<Bans>,
     evaluators: Evaluators,
     pub(crate) metrics: Metrics,
     alarms: AlarmLog,
-    /// Requests that brought no name along, counted for one.
-    unnamed: AtomicU64,
     /// Whether a Check was turned away since it was last asked.
     turned_away: AtomicBool,
-    pub(crate) reloads: Mutex<Reloads>,
-}
-
-/// What became of readings while the service runs, for the admin port.
-#[derive(Debug, Default)]
-pub(crate) struct Reloads {
-    pub(crate) last: Option<LastReload>,
-    /// The keys that differ from the start and are read only then.
-    pub(crate) restart_needed: Vec<&'static str>,
+    pub(crate) reloads: Reloads,
 }
 
 impl Shared {
@@ -119,14 +112,14 @@ impl Authorizer {
         Ok(Self {
             shared: Arc::new(Shared {
                 policy: RwLock::new(Arc::new(policy)),
+                redis: redis.as_ref().map(|redis| redis.store().redis().clone()),
                 bans: Arc::new(Bans::new(Arc::clone(&store), redis)),
                 store,
                 evaluators,
                 metrics,
                 alarms: AlarmLog::default(),
-                unnamed: AtomicU64::new(0),
                 turned_away: AtomicBool::new(false),
-                reloads: Mutex::default(),
+                reloads: Reloads::default(),
             }),
             room: Arc::new(Semaphore::new(config.max_checks.min(Semaphore::MAX_PERMITS))),
             message_bytes_max: config.max_message_bytes,
@@ -139,12 +132,12 @@ impl Authorizer {
     /// When the address is in use or not allowed.
     pub async fn serve_lists(&self, config: &Config) -> Result<Option<SocketAddr>, Failure> {
         let Some(address) = config.lists.listen else { return Ok(None) };
-        let refuse = |error| format!("cannot listen on {address}: {error}");
-        let listener = TcpListener::bind(address).await.map_err(refuse)?;
-        let bound = listener.local_addr().map_err(refuse)?;
+        let listener = files::bind(address).await?;
+        let bound = listener.local_addr()?;
         let shared = Arc::clone(&self.shared);
+        let list = BanList::default();
         tokio::spawn(lists::serve(listener, move |name| match name {
-            lists::BANS => Some(Text::new(shared.bans.list(now().as_secs()))),
+            lists::BANS => Some(list.text(&shared.bans, now().as_secs())),
             name => shared.policy().texts.get(name).cloned(),
         }));
         Ok(Some(bound))
@@ -172,10 +165,10 @@ impl Authorizer {
         Reloader::new(path, Arc::clone(&self.shared), config, record)
     }
 
-    /// What answers on the admin port.
+    /// What answers on the admin port. `limits_reloads` tell of the folder of rate limits, where there is one.
     #[must_use]
-    pub fn admin(&self, readiness: &Readiness) -> Admin {
-        Admin::new(Arc::clone(&self.shared), readiness.clone())
+    pub fn admin(&self, readiness: &Readiness, limits_reloads: Option<Reloads>) -> Admin {
+        Admin::new(Arc::clone(&self.shared), readiness.clone(), limits_reloads)
     }
 
     /// Where counters are kept, for other protocols that count.
@@ -202,6 +195,8 @@ enum Undecided {
     Store(StoreError),
     /// Too many bodies wait for the rules.
     Crowded,
+    /// Envoy waits no more: nobody is answered, and no rule was run.
+    GivenUp,
     /// A bug.
     Panic,
 }
@@ -212,13 +207,18 @@ impl From<Undecided> for Status {
             Undecided::Protocol(status) => status,
             Undecided::Store(error) => Self::unavailable(error.to_string()),
             Undecided::Crowded => Self::resource_exhausted("too many bodies wait for the rules"),
+            Undecided::GivenUp => Self::cancelled("nobody waits for this Check"),
             Undecided::Panic => Self::internal("the Check failed"),
         }
     }
 }
 
 impl Shared {
-    async fn answer(self: Arc<Self>, request: CheckRequest) -> Result<Answer, Undecided> {
+    async fn answer(
+        self: Arc<Self>,
+        request: CheckRequest,
+        given_up: GivenUp,
+    ) -> Result<Answer, Undecided> {
         let asked = Arc::new(Asked::try_from(request).map_err(Undecided::Protocol)?);
         if !asked.raw_headers {
             self.alarm(Alarm::NoRawHeaders);
@@ -229,7 +229,7 @@ impl Shared {
         let now = now();
         let policy = self.policy();
         let headers = asked.headers();
-        let id = self.name(&asked, &headers);
+        let id = name(&asked, &headers);
         let mut facts = Facts { request_id: id.clone(), ..Facts::default() };
         let (subject, listed) = policy.subject(&asked, &headers, now.as_secs());
         facts.client = subject.client().map(|(client, _)| client.name.clone());
@@ -261,7 +261,8 @@ impl Shared {
         };
         facts.profile = Some(profile.name().to_owned());
         drop(headers);
-        let found = self.evaluate(Arc::clone(profile), Arc::clone(&asked), id, now).await?;
+        let (profile, asked) = (Arc::clone(profile), Arc::clone(&asked));
+        let found = self.evaluate(Job { profile, asked, id, now, given_up }).await?;
         let answer = self.judged(passed, found, facts);
         if answer.facts().reason.is_some() {
             self.refused(&policy, Reason::Rule, address, now).await;
@@ -285,30 +286,12 @@ impl Shared {
     }
 
     /// Has rules look at a request, on a thread for it if that takes long.
-    async fn evaluate(
-        &self,
-        profile: Arc<Profile>,
-        asked: Arc<Asked>,
-        id: String,
-        now: Duration,
-    ) -> Result<Found, Undecided> {
-        if asked.body.len() <= INLINE_BODY_BYTES {
-            return Ok(profile.evaluate(&asked, &asked.headers(), Occasion { id: &id, now }));
+    async fn evaluate(&self, job: Job) -> Result<Found, Undecided> {
+        if job.asked.body.len() <= INLINE_BODY_BYTES {
+            return Ok(job.found());
         }
-        let submitted = self.evaluators.submit((profile, asked, id, now), evaluate);
-        submitted.map_err(|_| Undecided::Crowded)?.await.map_err(|_| Undecided::Panic)
-    }
-
-    /// A name for the request: that which it has, or Envoy's for the stream, or one of ours.
-    fn name(&self, asked: &Asked, headers: &[Header<'_>]) -> String {
-        if let Some(id) = request_id(headers) {
-            return id.to_owned();
-        }
-        if !asked.stream.is_empty() && asked.stream.bytes().all(|byte| byte.is_ascii_alphanumeric())
-        {
-            return asked.stream.clone();
-        }
-        format!("glacis-{}", self.unnamed.fetch_add(1, Ordering::Relaxed))
+        let submitted = self.evaluators.submit(job, evaluate).map_err(|_| Undecided::Crowded)?;
+        submitted.await.map_err(|_| Undecided::Panic)?.ok_or(Undecided::GivenUp)
     }
 
     /// What limits say of a request: all of them in one call.
@@ -359,9 +342,15 @@ impl Shared {
     }
 }
 
-/// The time since 1970.
-fn now() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+/// A name for the request: that which it has, or Envoy's for the stream, or one of ours.
+fn name(asked: &Asked, headers: &[Header<'_>]) -> String {
+    if let Some(id) = request_id(headers) {
+        return id.to_owned();
+    }
+    if !asked.stream.is_empty() && asked.stream.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return asked.stream.clone();
+    }
+    random_id()
 }
 
 fn refuse(
@@ -374,9 +363,28 @@ fn refuse(
     Answer::Refuse(Refused::new(reason.status(), more, headers, &facts.request_id), facts)
 }
 
-/// Runs on the thread.
-fn evaluate((profile, asked, id, now): (Arc<Profile>, Arc<Asked>, String, Duration)) -> Found {
-    profile.evaluate(&asked, &asked.headers(), Occasion { id: &id, now })
+/// A request that rules are to look at.
+struct Job {
+    profile: Arc<Profile>,
+    asked: Arc<Asked>,
+    id: String,
+    now: Duration,
+    given_up: GivenUp,
+}
+
+impl Job {
+    fn found(self) -> Found {
+        let Self { profile, asked, id, now, .. } = self;
+        profile.evaluate(&asked, &asked.headers(), Occasion { id: &id, now })
+    }
+}
+
+/// Runs on the thread: nothing comes of it when nobody waits any more.
+fn evaluate(job: Job) -> Option<Found> {
+    if job.given_up.is_so() {
+        return None;
+    }
+    Some(job.found())
 }
 
 #[tonic::async_trait]
@@ -393,24 +401,101 @@ impl Authorization for Authorizer {
         };
         let began = Instant::now();
         // On a task of its own: a panic, which is a bug, must not be a way past the policy. Envoy's failure mode
-        // decides then. It goes on when Envoy gives up waiting, and takes up room until it ends.
-        let (shared, request) = (Arc::clone(&self.shared), request.into_inner());
+        // decides then. It goes on when Envoy gives up waiting, which drops this future, and takes up room until it
+        // ends: only a body that still waits for the rules is not evaluated any more.
+        let (shared, waiting) = (Arc::clone(&self.shared), Waiting::default());
+        let (request, given_up) = (request.into_inner(), waiting.given_up());
         let work = tokio::spawn(async move {
-            let answered = shared.answer(request).await;
+            let answered = shared.answer(request, given_up).await;
             drop(permit);
             answered
         });
         let answered = work.await.unwrap_or(Err(Undecided::Panic));
         let answer = answered.inspect_err(|undecided| {
-            metrics.error(match undecided {
+            let kind = match undecided {
                 Undecided::Protocol(_) => ErrorKind::Protocol,
                 Undecided::Store(_) => ErrorKind::Store,
                 Undecided::Crowded => ErrorKind::Overload,
                 Undecided::Panic => ErrorKind::Panic,
-            });
+                // Nobody is there to get it.
+                Undecided::GivenUp => return,
+            };
+            metrics.error(kind);
             tracing::warn!(?undecided, "a Check is answered with an error");
         })?;
         metrics.checked(answer.facts(), began.elapsed());
         Ok(Response::new(answer.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use envoy_types::pb::envoy::service::auth::v3::{
+        AttributeContext,
+        attribute_context::{self, HttpRequest},
+    };
+    use glacis_engine::Parts;
+    use glacis_rules::RecordingSource;
+
+    use super::*;
+    use crate::config::ProfileConfig;
+
+    /// A request of which Envoy's stream has this name.
+    fn asked(stream: &str) -> Asked {
+        let http = HttpRequest {
+            id: stream.to_owned(),
+            method: "GET".to_owned(),
+            path: "/?q=attack".to_owned(),
+            host: "shop.example".to_owned(),
+            ..HttpRequest::default()
+        };
+        let request = attribute_context::Request {
+            http: Some(http),
+            ..attribute_context::Request::default()
+        };
+        let attributes = AttributeContext { request: Some(request), ..AttributeContext::default() };
+        Asked::try_from(CheckRequest { attributes: Some(attributes) }).unwrap()
+    }
+
+    #[test]
+    fn a_request_has_a_name() {
+        let header =
+            |value: &'static str| Header { name: b"x-request-id", value: value.as_bytes() };
+        for (headers, stream, expected) in [
+            (&[header("abc-1")][..], "7", "abc-1"),
+            (&[header("no name")], "7", "7"),
+            (&[], "7", "7"),
+        ] {
+            assert_eq!(name(&asked(stream), headers), expected);
+        }
+        // One of ours is no other's, in no other process.
+        let own = || name(&asked("no name"), &[]);
+        assert_eq!(own().len(), 36);
+        assert_ne!(own(), own());
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_not_evaluated() {
+        let directives =
+            "SecRuleEngine On\nSecRule ARGS \"@contains attack\" \"id:1,phase:1,deny\"\n";
+        let config = ProfileConfig {
+            base: false,
+            directives: directives.to_owned(),
+            ..ProfileConfig::default()
+        };
+        let (source, mut parts) = (RecordingSource::new(), Parts::default());
+        let profile = Arc::new(Profile::build("a", &config, 0, &source, &mut parts).unwrap());
+        let waiting = Waiting::default();
+        let job = || Job {
+            profile: Arc::clone(&profile),
+            asked: Arc::new(asked("7")),
+            id: "7".to_owned(),
+            now: Duration::ZERO,
+            given_up: waiting.given_up(),
+        };
+        let (in_time, late) = (job(), job());
+        assert!(evaluate(in_time).is_some_and(|found| found.reply.is_some()));
+        drop(waiting);
+        assert!(evaluate(late).is_none());
     }
 }

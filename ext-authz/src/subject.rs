@@ -21,7 +21,8 @@ pub(crate) struct Subject<'r> {
     pub(crate) country: Country,
     /// The number of its autonomous system; 0 if it is unknown.
     pub(crate) asn: u32,
-    pub(crate) method: &'r [u8],
+    /// In upper case: many upstreams take `post` for POST.
+    pub(crate) method: Vec<u8>,
     /// Without port, in lower case.
     pub(crate) host: String,
     /// In one form.
@@ -44,7 +45,7 @@ impl<'r> Subject<'r> {
             tags: Vec::new(),
             country: Country::UNKNOWN,
             asn: 0,
-            method: find(headers, b":method").unwrap_or_default(),
+            method: find(headers, b":method").unwrap_or_default().to_ascii_uppercase(),
             host: host_name(host.unwrap_or_default()),
             path: normalized(path),
             ambiguous: is_ambiguous(path),

@@ -2,7 +2,7 @@
 //! page for people, which shows the same.
 
 use std::{
-    sync::{Arc, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -11,8 +11,9 @@ use glacis_explain::{Explanation, Occasion, explain, read};
 use glacis_inspector::{Mode, Redaction, SECRET_NAMES};
 use glacis_service::{
     Readiness,
-    admin::{AdminAnswer, AdminHandler, AdminRequest, Handled, json, text, typed},
+    admin::{AdminAnswer, AdminHandler, AdminRequest, Handled, good, json, text, typed},
     now,
+    status::Status,
 };
 use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,19 @@ const SEARCH_TIME: Duration = Duration::from_secs(20);
 const RULES_MAX: usize = 1_000;
 const RULES: usize = 100;
 
+/// What is known here besides `/recent/NUMBER`.
+const PATHS: [&str; 9] = [
+    "/",
+    "/page.css",
+    "/page.js",
+    "/icon.svg",
+    "/status",
+    "/config",
+    "/rules",
+    "/recent",
+    "/explain",
+];
+
 /// Answers on the admin port.
 #[derive(Debug)]
 pub struct Admin {
@@ -44,19 +58,21 @@ pub struct Admin {
 
 impl Admin {
     pub(crate) fn new(shared: Arc<Shared>, document: Document, readiness: Readiness) -> Self {
-        shared.reloads.lock().unwrap_or_else(PoisonError::into_inner).document = document;
+        shared.in_use(document);
         Self { shared, readiness }
     }
 }
 
 impl AdminHandler for Admin {
     fn handle(&self, request: &AdminRequest) -> Option<Handled> {
-        let method = if request.path == "/explain" { Method::POST } else { Method::GET };
-        let answer = match request.path.as_str() {
-            "/" | "/page.css" | "/page.js" | "/icon.svg" | "/status" | "/config" | "/rules"
-            | "/recent" | "/explain"
-                if request.method != method =>
-            {
+        let path = request.path.as_str();
+        let number = path.strip_prefix("/recent/");
+        if number.is_none() && !PATHS.contains(&path) {
+            return None;
+        }
+        let method = if path == "/explain" { Method::POST } else { Method::GET };
+        let answer = match path {
+            _ if request.method != method => {
                 Err(refused(StatusCode::METHOD_NOT_ALLOWED, &format!("{method} only")))
             }
             "/" => Ok(asset("text/html; charset=utf-8", include_str!("page/page.html"))),
@@ -68,7 +84,7 @@ impl AdminHandler for Admin {
             "/rules" => self.rules(request),
             "/recent" => self.recent(request),
             "/explain" => return Some(Handled::Long(self.explain(request))),
-            path => self.one_recent(path.strip_prefix("/recent/")?),
+            _ => self.one_recent(number.unwrap_or_default()),
         };
         Some(Handled::Now(answer.unwrap_or_else(AdminAnswer::from)))
     }
@@ -96,16 +112,6 @@ fn refused(status: StatusCode, why: &str) -> Refusal {
     Refusal(status, why.to_owned())
 }
 
-fn good(value: &impl Serialize) -> AdminAnswer {
-    match serde_json::to_string(value) {
-        Ok(text) => json(StatusCode::OK, text),
-        // Plain data can be written.
-        Err(_) => {
-            refused(StatusCode::INTERNAL_SERVER_ERROR, "a bug: this cannot be written").into()
-        }
-    }
-}
-
 /// One value of a query; an empty one is none.
 fn parameter(request: &AdminRequest, name: &str) -> Option<String> {
     let mut pairs = form_urlencoded::parse(request.query.as_bytes());
@@ -119,16 +125,10 @@ fn number<N: core::str::FromStr>(request: &AdminRequest, name: &str) -> Result<O
 }
 
 #[derive(Serialize)]
-struct Status<'a> {
-    version: &'static str,
-    ready: bool,
-    /// Why not, by cause.
-    causes: std::collections::BTreeMap<&'static str, String>,
+struct StatusAnswer<'a> {
+    #[serde(flatten)]
+    status: Status,
     profiles: Vec<ProfileStatus<'a>>,
-    /// The last attempt to put another configuration to use.
-    last_reload: Option<glacis_service::reload::LastReload>,
-    /// Keys whose new value waits for a restart.
-    restart_needed: Vec<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -156,24 +156,17 @@ impl Admin {
             warnings: loaded.program.warnings().len(),
             exclusions_expired: expired(loaded.profile),
         });
-        let causes = self.readiness.causes();
-        let reloads = self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner);
-        good(&Status {
-            version: env!("CARGO_PKG_VERSION"),
-            ready: causes.is_empty(),
-            causes,
+        let version = env!("CARGO_PKG_VERSION");
+        good(&StatusAnswer {
+            status: Status::now(version, &self.readiness, &self.shared.reloads),
             profiles: profiles.collect(),
-            last_reload: reloads.last.clone(),
-            restart_needed: reloads.restart_needed.clone(),
         })
     }
 
     /// The configuration in effect, without secrets.
     fn config(&self, request: &AdminRequest) -> Result<AdminAnswer, Refusal> {
         let profile = parameter(request, "profile");
-        let document =
-            self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner).document.clone();
-        let shown = document.effective(profile.as_deref());
+        let shown = self.shared.document().effective(profile.as_deref());
         let mut shown = shown.ok_or_else(unknown_profile)?;
         mask(&mut shown, &Redaction::new(true, SECRET_NAMES));
         Ok(good(&shown))
@@ -283,7 +276,10 @@ impl Admin {
             Some("cost") => rules.sort_by_key(|(_, rule)| {
                 (core::cmp::Reverse(cost(rule.id).map(|cost| cost.time_ns)), rule.id)
             }),
-            _ => {}
+            Some(_) => {
+                return Err(refused(StatusCode::BAD_REQUEST, "sort: write hits or cost"));
+            }
+            None => {}
         }
         let cost_answer = |rule: RuleId| {
             let (_, costs) = sample.as_ref()?;

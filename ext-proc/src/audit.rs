@@ -11,7 +11,7 @@ use glacis_service::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{config::Config, trace::SpanContext};
+use crate::{PROGRAM, config::Config, trace::SpanContext};
 
 /// The sinks. Clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -67,7 +67,8 @@ impl AuditLog {
             }
             None => None,
         };
-        let exporter = || Exporter::start(&config.otlp, env!("CARGO_PKG_VERSION"), losses);
+        let version = env!("CARGO_PKG_VERSION");
+        let exporter = || Exporter::start(&config.otlp, PROGRAM, version, losses);
         let collector = audit.otlp.then(exporter).transpose()?;
         let log = Self { stdout, file, collector };
         log.reopen_at_hangup()?;

@@ -9,7 +9,10 @@ use std::{io, sync::Arc};
 use glacis_engine::Phase;
 use glacis_inspector::Receipt;
 use glacis_limit_store::{BanScenario, Bans, Guarded, MemoryStore, RedisStore, Store};
-use glacis_service::now;
+use glacis_service::{
+    now,
+    store::{StoreState, Stores},
+};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -21,6 +24,9 @@ use crate::{config::BansConfig, metrics::table};
 
 /// Addresses that are counted here alone while Redis is away.
 const COUNTERS_MAX: usize = 10_000;
+
+/// Under which name metrics tell of the line to Redis.
+pub(crate) const STORE: &str = "bans";
 
 /// Where refusals go that may lead to a ban. Whoever hands one over never waits.
 #[derive(Debug)]
@@ -49,11 +55,16 @@ impl BanMetrics {
 }
 
 impl BanQueue {
-    /// One that counts as `config` says, if it asks for that. To be called within a runtime.
+    /// One that counts as `config` says, if it asks for that; `stores` learns of its Redis. To be called within a
+    /// runtime.
     ///
     /// # Errors
     /// When Redis cannot be used as `config` says.
-    pub(crate) fn start(config: &BansConfig, metrics: BanMetrics) -> io::Result<Option<Self>> {
+    pub(crate) fn start(
+        config: &BansConfig,
+        metrics: BanMetrics,
+        stores: &Stores,
+    ) -> io::Result<Option<Self>> {
         let scenarios: Vec<BanScenario> =
             config.scenarios.iter().flat_map(|scenario| scenario.scenario()).collect();
         let Some(redis) = config.redis.clone().filter(|_| !scenarios.is_empty()) else {
@@ -65,6 +76,8 @@ impl BanQueue {
         }
         let redis = RedisStore::new(redis).map_err(io::Error::other)?;
         let redis = Arc::new(Guarded::new(redis, 1, MemoryStore::new(COUNTERS_MAX)));
+        let told = Arc::clone(&redis);
+        stores.add(STORE, move || state(&told));
         let store: Arc<dyn Store> = Arc::clone(&redis) as Arc<dyn Store>;
         let bans = Arc::new(Bans::new(store, Some(redis)));
         tokio::spawn(Arc::clone(&bans).keep(now_seconds));
@@ -80,6 +93,18 @@ impl BanQueue {
         {
             self.metrics.lost.inc();
         }
+    }
+}
+
+/// What metrics tell of the line to Redis.
+fn state(store: &Guarded<RedisStore>) -> StoreState {
+    let redis = store.store().redis();
+    StoreState {
+        connected: redis.is_there(),
+        requests: redis.counters().by_result().to_vec(),
+        decided_alone: store.counters().by_policy().to_vec(),
+        // Nothing is given back.
+        returns_lost: None,
     }
 }
 

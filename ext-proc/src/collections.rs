@@ -15,7 +15,7 @@ use std::{
     collections::HashMap,
     io,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         mpsc::{SyncSender, sync_channel},
     },
     thread,
@@ -26,6 +26,7 @@ use glacis_engine::{
     Change, Collection, CollectionLimits, CollectionStore, Member, Step, Variable,
 };
 use glacis_limit_store::{Call, Key, Redis, RedisConfig, Reply, Script};
+use glacis_service::store::{StoreState, Stores};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -129,6 +130,8 @@ impl Request {
 pub(crate) struct CollectionMetrics {
     events: Family<EventLabel, Counter>,
     queued: Gauge,
+    /// The line, once there is one.
+    redis: Arc<OnceLock<Redis>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -141,20 +144,36 @@ const STALE: &str = "stale";
 const WRITTEN: &str = "written";
 const LOST: &str = "lost";
 
+/// Under which name metrics tell of the line to Redis.
+pub(crate) const STORE: &str = "collections";
+
 /// What can become of collections, as labels.
 pub(crate) const EVENTS: [&str; 4] = [FETCHED, STALE, WRITTEN, LOST];
 
 impl CollectionMetrics {
-    pub(crate) fn register(&self, registry: &mut Registry) {
+    /// Registers them; `stores` learns of the line to Redis, if there is one.
+    pub(crate) fn register(&self, registry: &mut Registry, stores: &Stores) {
         for event in EVENTS {
             drop(self.events.get_or_create(&EventLabel { event }));
         }
         table::COLLECTIONS.register(registry, self.events.clone());
         table::COLLECTIONS_QUEUED.register(registry, self.queued.clone());
+        if let Some(redis) = self.redis.get().cloned() {
+            stores.add(STORE, move || state(&redis));
+        }
     }
 
     fn count(&self, event: &'static str) {
         self.events.get_or_create(&EventLabel { event }).inc();
+    }
+}
+
+/// What metrics tell of the line. Without it nothing is decided: copies are used, and changes wait.
+fn state(redis: &Redis) -> StoreState {
+    StoreState {
+        connected: redis.is_there(),
+        requests: redis.counters().by_result().to_vec(),
+        ..StoreState::default()
     }
 }
 
@@ -195,6 +214,8 @@ impl SharedCollections {
             let _entered = runtime.enter();
             Redis::new(redis.clone(), (script(), probe(redis))).map_err(io::Error::other)?
         };
+        // It is empty: there is one line.
+        drop(metrics.redis.set(redis.clone()));
         let shared = Arc::new(Shared {
             redis,
             script: script(),
@@ -321,7 +342,7 @@ impl Shared {
     }
 
     fn is_there(&self) -> bool {
-        self.redis.counters().is_closed.load(Ordering::Acquire)
+        self.redis.is_there()
     }
 
     /// Sends a request, and renews the copy by its answer.

@@ -33,7 +33,7 @@ const HELD_LOOKS: u32 = 6;
 
 /// What became of the attack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Seen {
+pub(crate) enum Seen {
     /// It was answered as ext-proc refuses.
     Refused,
     /// It was answered by somebody behind.
@@ -43,7 +43,7 @@ enum Seen {
 }
 
 impl Seen {
-    const NAMES: [&str; 3] = ["refused", "passed", "unknown"];
+    pub(crate) const NAMES: [&str; 3] = ["refused", "passed", "unknown"];
 
     const fn name(&self) -> &'static str {
         match self {

@@ -17,7 +17,6 @@ mod audit;
 mod bans;
 pub mod bundle;
 mod canary;
-mod chance;
 mod collections;
 pub mod config;
 mod document;
@@ -44,6 +43,9 @@ mod trace;
 pub mod wasm_module;
 mod wire;
 mod work;
+
+/// The name of the program.
+pub const PROGRAM: &str = "glacis-ext-proc";
 
 pub use admin::Admin;
 pub use audit::{AuditError, AuditLog};

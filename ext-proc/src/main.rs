@@ -11,7 +11,7 @@ use glacis_service::{
     Readiness, Server,
     admin::AdminPort,
     command::{Failure, Program, ended},
-    ended_by_signal, exit_at_second_signal, reload,
+    ended_by_signal, reload,
     telemetry::{self, LogLevel},
 };
 use tokio::runtime;
@@ -30,7 +30,7 @@ usage: glacis-ext-proc --config FILE [--check | --bundle PROFILE]
 const FLUSH: Duration = Duration::from_secs(2);
 
 const PROGRAM: Program =
-    Program { name: "glacis-ext-proc", version: env!("CARGO_PKG_VERSION"), usage: USAGE };
+    Program { name: glacis_ext_proc::PROGRAM, version: env!("CARGO_PKG_VERSION"), usage: USAGE };
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -54,7 +54,7 @@ fn print_bundle(file: &Path, profile: &str) -> Result<(), Failure> {
 }
 
 fn check(file: &Path) -> Result<(), Failure> {
-    let Reading { rulesets, .. } = Reading::first(file)?;
+    let Reading { rulesets, .. } = Reading::check(file)?;
     let mut out = std::io::stdout();
     for loaded in rulesets.loaded() {
         for warning in loaded.program.warnings() {
@@ -89,10 +89,10 @@ async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(),
     let Reading { config, rulesets, host, record, document } = reading;
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = Metrics::register(&mut registry, &config.metrics);
-    host.register(&mut registry);
+    host.register(&mut registry, &metrics.stores);
     rulesets.log();
     let mut server = Server::bind(&config.listen, &config.admin).await?;
-    server.watch_certificates(config.reload_interval(), &metrics.tls)?;
+    server.watch_certificates(config.reload_interval(), &metrics.service.tls)?;
     if let Some(module) = &config.wasm {
         wasm_module::serve(module).await?;
     }
@@ -113,11 +113,8 @@ async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(),
     let readiness = Readiness::new();
     processor.look_after(&config, &readiness);
     let (interval, drain) = (config.reload_interval(), config.drain());
-    reload::watch(processor.reloader(file, config, host, record), interval)?;
-    let end = async {
-        ended_by_signal().await;
-        exit_at_second_signal();
-    };
+    reload::watch("configuration", processor.reloader(file, config, host, record), interval)?;
+    let end = ended_by_signal();
     let handler = Arc::new(processor.admin(document, &readiness));
     let port = AdminPort { registry: Arc::new(registry), log_level, handler };
     server.serve(processor.routes(), Processor::NAME, port, &readiness, drain, end).await?;

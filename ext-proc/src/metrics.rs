@@ -6,21 +6,31 @@ mod reference;
 mod rule_hits;
 pub(crate) mod table;
 
-use core::{sync::atomic::AtomicU64, time::Duration};
+use core::time::Duration;
 use std::collections::BTreeSet;
 
 use glacis_engine::MatchedRule;
 use glacis_inspector::{OBSERVED, Outcome, Uninspected};
-use glacis_service::{Losses, metrics::seconds_histogram, now, process, tls::TlsMetrics};
+use glacis_service::{
+    Losses, label,
+    metrics::{ServiceMetrics, seconds_histogram},
+    now,
+    store::Stores,
+};
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
 
 use crate::{
-    alarm::Alarm, bans::BanMetrics, config::MetricsConfig, envoy_canary::EnvoyCanaryMetrics,
-    out_of_band::OutOfBandMetrics, reply::Part, ruleset::Rulesets, shadow::ShadowMetrics,
+    alarm::Alarm,
+    bans::BanMetrics,
+    config::MetricsConfig,
+    envoy_canary::EnvoyCanaryMetrics,
+    out_of_band::OutOfBandMetrics,
+    reply::Part,
+    ruleset::Rulesets,
+    shadow::{Shadow, ShadowMetrics},
 };
 use coraza::{Coraza, Severity};
 pub use reference::metrics_reference;
@@ -40,14 +50,12 @@ pub struct Metrics {
     pub(crate) evaluations_waiting: Gauge,
     wait: Histogram,
     body_bytes: Gauge,
-    lag: Gauge<f64, AtomicU64>,
     uninspected: Family<ReasonLabel, Counter>,
     errors: Family<KindLabel, Counter>,
     alarms: Family<KindLabel, Counter>,
     rulesets: Family<RulesetLabel, Gauge>,
     rules: Family<ProfileLabel, Gauge>,
     exclusions: Family<ExclusionLabel, Gauge>,
-    reloads: Family<ResultLabel, Counter>,
     loaded_at: Gauge,
     canary: Family<ProfileLabel, Gauge>,
     pub(crate) unknown_profiles: Counter,
@@ -59,8 +67,10 @@ pub struct Metrics {
     pub losses: Losses,
     /// What is counted of bans.
     pub(crate) bans: BanMetrics,
-    /// What is counted of TLS.
-    pub tls: TlsMetrics,
+    /// What is told of lines to Redis.
+    pub stores: Stores,
+    /// What every service counts.
+    pub service: ServiceMetrics,
 }
 
 /// The metrics of one profile, looked up once: an exchange only counts.
@@ -72,15 +82,6 @@ pub(crate) struct ProfileMetrics {
     outbound: Histogram,
 }
 
-macro_rules! label {
-    ($name:ident, $($field:ident: $type:ty),+) => {
-        #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-        struct $name {
-            $($field: $type),+
-        }
-    };
-}
-
 label!(VerdictLabel, profile: String, verdict: &'static str);
 label!(ReceiptLabel, verdict: &'static str);
 label!(PhaseLabel, profile: String, phase: &'static str);
@@ -89,9 +90,7 @@ label!(ReasonLabel, reason: &'static str);
 label!(KindLabel, kind: &'static str);
 label!(LimitLabel, limit: &'static str);
 label!(MessageLabel, message: &'static str);
-label!(ResultLabel, result: &'static str);
 label!(ProfileLabel, profile: String);
-label!(VersionLabel, version: &'static str);
 label!(ExclusionLabel, profile: String, state: &'static str);
 label!(RulesetLabel, hash: String, rules: String, profile: String);
 
@@ -120,9 +119,6 @@ impl ErrorKind {
         }
     }
 }
-
-const SUCCESS: &str = "success";
-const FAILURE: &str = "failure";
 
 /// Verdicts as counted. `none`: the exchange ended before there was one.
 const VERDICTS: [&str; 6] = ["allow", "deny", "redirect", "drop", OBSERVED, "none"];
@@ -156,6 +152,12 @@ const fn phase_index(part: Part) -> usize {
     }
 }
 
+/// Of which half a score is.
+const DIRECTIONS: [&str; 2] = ["inbound", "outbound"];
+
+/// Exclusions, by whether their last day is over.
+const STATES: [&str; 2] = ["valid", "expired"];
+
 const MESSAGES: [&str; 2] = ["request", "response"];
 
 fn score_histogram() -> Histogram {
@@ -183,14 +185,12 @@ impl Metrics {
             evaluations_waiting: Gauge::default(),
             wait: seconds_histogram(),
             body_bytes: Gauge::default(),
-            lag: Gauge::default(),
             uninspected: Family::default(),
             errors: Family::default(),
             alarms: Family::default(),
             rulesets: Family::default(),
             rules: Family::default(),
             exclusions: Family::default(),
-            reloads: Family::default(),
             loaded_at: Gauge::default(),
             canary: Family::default(),
             unknown_profiles: Counter::default(),
@@ -200,7 +200,8 @@ impl Metrics {
             canary_envoy: EnvoyCanaryMetrics::default(),
             losses: Losses::default(),
             bans: BanMetrics::default(),
-            tls: TlsMetrics::default(),
+            stores: Stores::default(),
+            service: ServiceMetrics::register(registry, env!("CARGO_PKG_VERSION")),
         };
         table::RECEIPTS.register(registry, receipts);
         table::TRUNCATED.register(registry, truncated);
@@ -211,17 +212,10 @@ impl Metrics {
         metrics.out_of_band.register(registry);
         metrics.shadow.register(registry);
         metrics.canary_envoy.register(registry);
-        metrics.register_outside(registry);
-        process::register(registry);
+        table::LOST.register(registry, metrics.losses.counters());
+        metrics.bans.register(registry);
+        metrics.stores.register(registry);
         metrics
-    }
-
-    /// What lies between the service and others than Envoy's requests.
-    fn register_outside(&self, registry: &mut Registry) {
-        table::LOST.register(registry, self.losses.counters());
-        self.bans.register(registry);
-        table::HANDSHAKES.register(registry, self.tls.handshakes.clone());
-        table::CERTIFICATES.register(registry, self.tls.reloads.clone());
     }
 
     fn register_exchanges(&self, registry: &mut Registry) {
@@ -234,9 +228,6 @@ impl Metrics {
         registry.register_collector(Box::new(ByRule(self.rule_hits.clone())));
         table::STREAMS.register(registry, self.streams_open.clone());
         table::ERRORS.register(registry, self.errors.clone());
-        let build: Family<VersionLabel, Gauge> = Family::default();
-        build.get_or_create(&VersionLabel { version: env!("CARGO_PKG_VERSION") }).set(1);
-        table::BUILD.register(registry, build);
     }
 
     /// What was left out, and what may be.
@@ -256,14 +247,9 @@ impl Metrics {
         table::WAITING.register(registry, self.evaluations_waiting.clone());
         table::WAIT.register(registry, self.wait.clone());
         table::BODY_BYTES.register(registry, self.body_bytes.clone());
-        table::LAG.register(registry, self.lag.clone());
     }
 
     fn register_rulesets(&self, registry: &mut Registry) {
-        for result in [SUCCESS, FAILURE] {
-            drop(self.reloads.get_or_create(&ResultLabel { result }));
-        }
-        table::RELOADS.register(registry, self.reloads.clone());
         table::LOADED_AT.register(registry, self.loaded_at.clone());
         table::CANARY.register(registry, self.canary.clone());
         table::RULESETS.register(registry, self.rulesets.clone());
@@ -275,7 +261,7 @@ impl Metrics {
     /// Says how much is held, and how late tasks run.
     pub(crate) fn load(&self, body_bytes: usize, lag: Duration) {
         self.body_bytes.set(i64::try_from(body_bytes).unwrap_or(i64::MAX));
-        self.lag.set(lag.as_secs_f64());
+        self.service.lag(lag);
     }
 
     /// Counts an exchange that has no verdict, and will have none.
@@ -295,8 +281,7 @@ impl Metrics {
 
     /// Counts an attempt to put another configuration to use.
     pub(crate) fn reloaded(&self, good: bool) {
-        let result = if good { SUCCESS } else { FAILURE };
-        self.reloads.get_or_create(&ResultLabel { result }).inc();
+        self.service.reloads.count(good);
         // What is good is counted as it is put to use.
         if !good {
             self.coraza.loaded(false);
@@ -327,21 +312,20 @@ impl Metrics {
             self.rulesets.get_or_create(&label).set(1);
             ids.extend(loaded.program.rules().map(|rule| rule.id.0));
         }
-        for (_, profile) in rulesets.profiles.iter() {
-            profile.watch.shadow.iter().for_each(|shadow| self.shadow.announce(shadow));
-        }
+        let shadows_before = old.map(shadows).unwrap_or_default();
+        self.shadow.loaded(&shadows_before, &shadows(rulesets), |rule| ids.contains(&rule));
         self.coraza.rules(rulesets.profiles.default_profile().program.rule_count());
         self.rule_hits.keep(|rule| ids.contains(&rule));
         self.exclusions.clear();
         for loaded in rulesets.exclusions() {
-            let state = if loaded.expired { "expired" } else { "valid" };
+            let [valid, expired] = STATES;
+            let state = if loaded.expired { expired } else { valid };
             let label = ExclusionLabel { profile: loaded.profile.clone(), state };
             self.exclusions.get_or_create(&label).inc();
         }
         let old = old.map(|old| old.profiles.iter()).into_iter().flatten();
-        for (name, profile) in old.filter(|(name, _)| rulesets.profiles.get(name).is_none()) {
+        for (name, _) in old.filter(|(name, _)| rulesets.profiles.get(name).is_none()) {
             self.forget(name);
-            profile.watch.shadow.iter().for_each(|shadow| self.shadow.forget(shadow));
         }
         for (name, profile) in rulesets.profiles.iter() {
             profile.measure(self.of_profile(name));
@@ -358,11 +342,12 @@ impl Metrics {
             let label = DirectionLabel { profile: name.to_owned(), direction };
             self.scores.get_or_create_owned(&label)
         };
+        let [inbound, outbound] = DIRECTIONS.map(score);
         ProfileMetrics {
             verdicts: VERDICTS.map(|name| self.requests.get_or_create_owned(&verdict(name))),
             seconds: PHASES.map(|name| self.seconds.get_or_create_owned(&phase(name))),
-            inbound: score("inbound"),
-            outbound: score("outbound"),
+            inbound,
+            outbound,
         }
     }
 
@@ -373,7 +358,7 @@ impl Metrics {
         for phase in PHASES {
             self.seconds.remove(&PhaseLabel { profile: name.to_owned(), phase });
         }
-        for direction in ["inbound", "outbound"] {
+        for direction in DIRECTIONS {
             self.scores.remove(&DirectionLabel { profile: name.to_owned(), direction });
         }
     }
@@ -451,6 +436,12 @@ impl Metrics {
             self.rule_hits.count(rule.id.0, Severity::of(rule.severity), outcome);
         }
     }
+}
+
+/// What is compared, of all profiles.
+fn shadows(rulesets: &Rulesets) -> Vec<&Shadow> {
+    let profiles = rulesets.profiles.iter();
+    profiles.filter_map(|(_, profile)| profile.watch.shadow.as_ref()).collect()
 }
 
 impl ProfileMetrics {

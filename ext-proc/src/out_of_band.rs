@@ -60,9 +60,9 @@ pub(crate) enum Dropped {
 }
 
 impl Dropped {
-    const ALL: [Self; 2] = [Self::Queue, Self::Room];
+    pub(crate) const ALL: [Self; 2] = [Self::Queue, Self::Room];
 
-    const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Queue => "queue",
             Self::Room => "room",

@@ -1,9 +1,9 @@
 //! A profile that is loaded: its rules, how they are applied, and inspectors to be used again.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use glacis_engine::{Program, RuleEngine};
-use glacis_inspector::{Inspector, ResponseInspection, Sample, Settings};
+use glacis_inspector::{Inspector, Pool, ResponseInspection, Sample, Settings};
 
 use crate::{
     metrics::ProfileMetrics, out_of_band::Watch, recipe::Recipe, recording::Wanted,
@@ -16,10 +16,6 @@ const POOLED_MAX: usize = 8;
 
 /// Inspectors that each profile may keep, however many profiles there are.
 const POOLED_MIN: usize = 4;
-
-/// An inspector that has taken more body bytes than this is not kept: a few uploads must not leave
-/// their memory behind for good.
-const POOLED_BODY_BYTES_MAX: usize = 1 << 20;
 
 /// A profile that is loaded.
 #[derive(Debug)]
@@ -36,8 +32,7 @@ pub(crate) struct Profile {
     /// What they cost, in a sample.
     pub(crate) costs: Arc<RuleCosts>,
     metrics: OnceLock<ProfileMetrics>,
-    pool: Mutex<Vec<Inspector>>,
-    pooled_max: usize,
+    pool: Pool,
 }
 
 impl Profile {
@@ -49,18 +44,29 @@ impl Profile {
         costs: Arc<RuleCosts>,
         count: usize,
     ) -> Self {
-        let Compiled { recipe, program } = compiled;
+        let pooled_max = (POOLED_MAX / count.max(1)).max(POOLED_MIN);
+        Self::pooled(compiled, settings, canary, costs, pooled_max)
+    }
+
+    /// One that keeps so many inspectors.
+    fn pooled(
+        compiled: Compiled,
+        settings: Settings,
+        canary: Option<String>,
+        costs: Arc<RuleCosts>,
+        pooled_max: usize,
+    ) -> Self {
+        let (Compiled { recipe, program }, settings) = (compiled, Arc::new(settings));
         Self {
+            pool: Pool::new(Arc::clone(&program), Arc::clone(&settings), pooled_max),
             counts: Arc::new(RuleCounts::new(&program)),
             costs,
             metrics: OnceLock::new(),
             program,
             recipe,
-            settings: Arc::new(settings),
+            settings,
             canary,
             watch: Arc::default(),
-            pool: Mutex::default(),
-            pooled_max: (POOLED_MAX / count.max(1)).max(POOLED_MIN),
         }
     }
 
@@ -68,11 +74,10 @@ impl Profile {
     pub(crate) fn applied_as(&self, settings: Settings) -> Arc<Self> {
         let settings = Settings { out_of_band: true, ..settings };
         let (recipe, program) = (Arc::clone(&self.recipe), Arc::clone(&self.program));
-        let costs = Arc::clone(&self.costs);
-        let mut profile = Self::new(Compiled { recipe, program }, settings, None, costs, 1);
-        profile.counts = Arc::clone(&self.counts);
+        let (compiled, costs) = (Compiled { recipe, program }, Arc::clone(&self.costs));
         // Few are evaluated at once: as many as there are threads for it.
-        profile.pooled_max = POOLED_MIN;
+        let mut profile = Self::pooled(compiled, settings, None, costs, POOLED_MIN);
+        profile.counts = Arc::clone(&self.counts);
         Arc::new(profile)
     }
 
@@ -137,23 +142,12 @@ impl Profile {
 
     /// An inspector for one exchange; to be given back with [`Self::keep`].
     pub(crate) fn inspector(&self) -> Inspector {
-        let pooled = self.pool.lock().ok().and_then(|mut pool| pool.pop());
-        let inspector = pooled.unwrap_or_else(|| {
-            Inspector::new(Arc::clone(&self.program), Arc::clone(&self.settings))
-        });
-        self.costs.draw(inspector)
+        self.costs.draw(self.pool.take())
     }
 
     /// Keeps an inspector for the next exchange, if there is room.
     pub(crate) fn keep(&self, mut inspector: Inspector) {
         self.costs.take(&mut inspector);
-        if inspector.body_bytes() > POOLED_BODY_BYTES_MAX {
-            return;
-        }
-        if let Ok(mut pool) = self.pool.lock()
-            && pool.len() < self.pooled_max
-        {
-            pool.push(inspector);
-        }
+        self.pool.keep(inspector);
     }
 }

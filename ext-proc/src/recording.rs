@@ -3,8 +3,9 @@
 use core::time::Duration;
 
 use glacis_inspector::{Decision, End, Inspector, RequestHead, ResponseHead};
+use glacis_service::chance::lot;
 
-use crate::{admission::Share, chance::lot, wire::Head};
+use crate::{admission::Share, wire::Head};
 
 /// What an exchange was, as far as it has come and as much as is kept of it.
 #[derive(Debug)]

@@ -4,14 +4,14 @@ use core::hash::{Hash, Hasher as _};
 use std::{
     hash::DefaultHasher,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError},
+    sync::Arc,
 };
 
 use glacis_rules::{Date, Exclusion, Record, RecordingSource};
 use glacis_service::{
     command::Failure,
     now,
-    reload::{self, LastReload, Reload, attempt},
+    reload::{Reload, attempt},
 };
 
 use crate::{
@@ -42,11 +42,23 @@ impl Reading {
     /// # Errors
     /// What is wrong with the configuration or with the rules.
     pub fn first(path: &Path) -> Result<Self, Failure> {
-        Self::read(path, None).1
+        Self::read(path, |config| Ok(Host::new(config)?)).1
     }
 
-    /// Reads it. The record is of all that was read, also when it is not good.
-    fn read(path: &Path, host: Option<&Host>) -> (Record, Result<Self, Failure>) {
+    /// Reads them for a process that only looks at them: nobody is asked over the network.
+    ///
+    /// # Errors
+    /// As [`Self::first`].
+    pub fn check(path: &Path) -> Result<Self, Failure> {
+        Self::read(path, |config| Ok(Host::alone(config))).1
+    }
+
+    /// Reads it, for a host that is made when the configuration is found good. The record is of all that was read,
+    /// also when it is not good.
+    fn read(
+        path: &Path,
+        host: impl FnOnce(&Config) -> Result<Host, Failure>,
+    ) -> (Record, Result<Self, Failure>) {
         let source = RecordingSource::new();
         let compiled = compile(path, host, &source);
         let record = source.into_record();
@@ -59,23 +71,17 @@ impl Reading {
     }
 }
 
-fn compile(path: &Path, host: Option<&Host>, source: &RecordingSource) -> Result<Reading, Failure> {
+fn compile(
+    path: &Path,
+    host: impl FnOnce(&Config) -> Result<Host, Failure>,
+    source: &RecordingSource,
+) -> Result<Reading, Failure> {
     source.note(path);
     let config = Config::load(path)?;
     let document = Document::load(path)?;
-    let host = host.map_or_else(|| Host::new(&config), |host| Ok(host.clone()))?;
+    let host = host(&config)?;
     let rulesets = Rulesets::build(&config, &host, source, now())?;
     Ok(Reading { config, rulesets, host, record: Record::default(), document })
-}
-
-/// What became of readings while the service runs, for the admin port.
-#[derive(Debug, Default)]
-pub(crate) struct Reloads {
-    pub(crate) last: Option<LastReload>,
-    /// The configuration in use, as it stood in its file.
-    pub(crate) document: Document,
-    /// The keys that differ from the start and are read only then.
-    pub(crate) restart_needed: Vec<&'static str>,
 }
 
 /// Reads the configuration of a running service anew.
@@ -120,7 +126,7 @@ impl Reloader {
 
     fn try_reload(&mut self) -> Result<(), Failure> {
         self.read_on = Date::at(now());
-        let (record, reading) = Reading::read(&self.path, Some(&self.host));
+        let (record, reading) = Reading::read(&self.path, |_| Ok(self.host.clone()));
         self.record = record;
         let Reading { config, rulesets, document, .. } = reading?;
         let silent = rulesets.silent();
@@ -129,13 +135,10 @@ impl Reloader {
             return Err(message.into());
         }
         let restart_needed = self.started.differs_beyond_reload(&config);
-        reload::restart_needed(&restart_needed);
         rulesets.log();
         self.shared.replace(rulesets);
-        let mut reloads = self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner);
-        reloads.document = document;
-        reloads.restart_needed = restart_needed;
-        drop(reloads);
+        self.shared.in_use(document);
+        self.shared.reloads.wait_for_restart(restart_needed);
         Ok(())
     }
 }
@@ -150,9 +153,9 @@ impl Reload for Reloader {
     }
 
     fn reload(&mut self) {
-        let last = attempt(|| self.try_reload());
+        let last = attempt("configuration", || self.try_reload());
         self.host.forget_unused_rules();
         self.shared.metrics().reloaded(last.error.is_none());
-        self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner).last = Some(last);
+        self.shared.reloads.attempted(last);
     }
 }

@@ -10,8 +10,7 @@ use std::{
 
 use glacis_engine::{Program, RuleId};
 use glacis_inspector::Inspector;
-
-use crate::chance::random;
+use glacis_service::chance::random;
 
 /// What one rule has cost in the exchanges that were counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

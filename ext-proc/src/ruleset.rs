@@ -15,6 +15,7 @@ use glacis_rules::{
     Assembled, Assembly, CrsSettings, Date, Exclusion, ExclusionError, ExclusionRules, Record,
     RecordingSource, exclusion_rules,
 };
+use glacis_service::store::Stores;
 use prometheus_client::registry::Registry;
 
 use crate::{
@@ -43,17 +44,23 @@ impl Host {
     /// # Errors
     /// When collections are to be shared and the thread for that cannot be started.
     pub fn new(config: &Config) -> io::Result<Self> {
+        let Some(redis) = &config.collections.redis else { return Ok(Self::alone(config)) };
         let limits = Limits::from(&config.limits).collections();
         let (max, metrics) = (config.collections_max, CollectionMetrics::default());
-        let collections: Option<Arc<dyn CollectionStore>> = match &config.collections.redis {
-            Some(redis) => {
-                let (config, metrics) = (&config.collections, metrics.clone());
-                Some(Arc::new(SharedCollections::start(redis, config, max, limits, metrics)?))
-            }
-            None if max > 0 => Some(Arc::new(MemoryStore::new(max, limits))),
-            None => None,
+        let (config, counted) = (&config.collections, metrics.clone());
+        let shared = SharedCollections::start(redis, config, max, limits, counted)?;
+        Ok(Self { collections: Some(Arc::new(shared)), metrics, parts: Arc::default() })
+    }
+
+    /// That of a process which shares no collections, whatever `config` says: it asks nobody.
+    #[must_use]
+    pub fn alone(config: &Config) -> Self {
+        let limits = Limits::from(&config.limits).collections();
+        let collections: Option<Arc<dyn CollectionStore>> = match config.collections_max {
+            0 => None,
+            max => Some(Arc::new(MemoryStore::new(max, limits))),
         };
-        Ok(Self { collections, metrics, parts: Arc::default() })
+        Self { collections, metrics: CollectionMetrics::default(), parts: Arc::default() }
     }
 
     fn parts(&self) -> MutexGuard<'_, Parts> {
@@ -65,9 +72,9 @@ impl Host {
         self.parts().forget_unused();
     }
 
-    /// Registers what is counted of collections.
-    pub fn register(&self, registry: &mut Registry) {
-        self.metrics.register(registry);
+    /// Registers what is counted of collections; `stores` learns of the Redis that they are in.
+    pub fn register(&self, registry: &mut Registry, stores: &Stores) {
+        self.metrics.register(registry, stores);
     }
 }
 

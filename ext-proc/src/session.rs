@@ -13,13 +13,15 @@ use std::{sync::Arc, time::Instant};
 use glacis_inspector::{
     Decision, End, Hints, Inspector, Mode, Receipt, RequestHead, ResponseHead, request_id,
 };
-use glacis_service::now;
+use glacis_service::{
+    chance::{lot, random_id},
+    now,
+};
 use tonic::Status;
 
 use crate::{
     admission::{Share, UNANNOUNCED_BYTES},
     alarm::Alarm,
-    chance::{lot, random_id},
     duplex::{Held, Seen},
     metrics::{ProfileMetrics, phase_name},
     profile::Profile,

@@ -75,7 +75,7 @@ impl Verdict {
 
 /// How two verdicts compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comparison {
+pub(crate) enum Comparison {
     Agreed,
     /// The shadow refuses what passes now.
     WouldBlock,
@@ -86,7 +86,8 @@ enum Comparison {
 }
 
 impl Comparison {
-    const ALL: [Self; 4] = [Self::Agreed, Self::WouldBlock, Self::WouldPass, Self::Incomplete];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Agreed, Self::WouldBlock, Self::WouldPass, Self::Incomplete];
 
     const fn of(current: &Verdict, shadow: &Verdict) -> Self {
         match (current, shadow) {
@@ -99,7 +100,7 @@ impl Comparison {
         }
     }
 
-    const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Agreed => "agreed",
             Self::WouldBlock => "would_block",
@@ -146,28 +147,39 @@ impl ShadowMetrics {
         table::SHADOW_DROPPED.register(registry, self.dropped.clone());
     }
 
-    /// Makes the counters of a shadow begin at 0.
-    pub(crate) fn announce(&self, shadow: &Shadow) {
+    /// Makes the counters of `new` begin at 0, and ends the series of `old`, or of rules, that are no longer loaded.
+    pub(crate) fn loaded(&self, old: &[&Shadow], new: &[&Shadow], is_loaded: impl Fn(u32) -> bool) {
+        new.iter().for_each(|shadow| self.announce(shadow));
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let before: Vec<u32> = known.iter().copied().collect();
+        known.retain(|rule| is_loaded(*rule));
+        for shadow in old {
+            if !new.iter().any(|new| new.names() == shadow.names()) {
+                for comparison in Comparison::ALL {
+                    self.requests.remove(&shadow.label(comparison));
+                }
+            }
+            let profile = shadow.name();
+            let stays = new.iter().any(|new| new.name() == profile);
+            let gone = before.iter().filter(|rule| !stays || !known.contains(*rule));
+            let other = (!stays).then(|| "other".to_owned());
+            for rule_id in gone.map(u32::to_string).chain(other) {
+                for only in ONLY {
+                    let (profile, rule_id) = (profile.clone(), rule_id.clone());
+                    self.rules.remove(&RuleLabel { profile, only, rule_id });
+                }
+            }
+            if !stays {
+                self.dropped.remove(&ProfileLabel { profile });
+            }
+        }
+    }
+
+    fn announce(&self, shadow: &Shadow) {
         for comparison in Comparison::ALL {
             drop(self.requests.get_or_create(&shadow.label(comparison)));
         }
         drop(self.dropped.get_or_create(&ProfileLabel { profile: shadow.name() }));
-    }
-
-    /// Ends the series of a shadow whose profile is gone.
-    pub(crate) fn forget(&self, shadow: &Shadow) {
-        let profile = shadow.name();
-        for comparison in Comparison::ALL {
-            self.requests.remove(&shadow.label(comparison));
-        }
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for rule_id in known.iter().map(u32::to_string).chain(["other".to_owned()]) {
-            for only in ONLY {
-                let (profile, rule_id) = (profile.clone(), rule_id.clone());
-                self.rules.remove(&RuleLabel { profile, only, rule_id });
-            }
-        }
-        self.dropped.remove(&ProfileLabel { profile });
     }
 
     fn count_rule(&self, profile: &str, only: &'static str, rule: u32) {
@@ -194,9 +206,14 @@ impl Shadow {
         self.current.settings.profile.clone()
     }
 
+    /// The names of its profile, and of the one in its shadow.
+    fn names(&self) -> [&str; 2] {
+        [&self.current.settings.profile, &self.shadow.settings.profile]
+    }
+
     fn label(&self, comparison: Comparison) -> ResultLabel {
-        let shadow = self.shadow.settings.profile.clone();
-        ResultLabel { profile: self.name(), shadow, result: comparison.name() }
+        let [profile, shadow] = self.names().map(str::to_owned);
+        ResultLabel { profile, shadow, result: comparison.name() }
     }
 
     /// What both have to see.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use glacis_inspector::{Hints, Inspector, UnknownProfile};
-use glacis_service::{Evaluators, Priority, alarm::AlarmLog, now};
+use glacis_service::{Evaluators, Priority, alarm::AlarmLog, now, reload::Reloads};
 
 use crate::{
     admission::{BodyRoom, TurnedAway},
@@ -18,11 +18,11 @@ use crate::{
     audit::AuditLog,
     bans::BanQueue,
     config::Config,
+    document::Document,
     metrics::Metrics,
     out_of_band::OutOfBand,
     profile::Profile,
     recent::Recent,
-    reload::Reloads,
     ruleset::Rulesets,
     trace::{Exchange, Tracer},
 };
@@ -55,7 +55,9 @@ pub(crate) struct Shared {
     unasked_responses: AtomicBool,
     pub(crate) recent: Recent,
     bans: Option<BanQueue>,
-    pub(crate) reloads: Mutex<Reloads>,
+    pub(crate) reloads: Reloads,
+    /// The configuration in use, as it stood in its file.
+    document: Mutex<Document>,
 }
 
 impl Shared {
@@ -67,7 +69,7 @@ impl Shared {
         tracer: Tracer,
     ) -> io::Result<Self> {
         metrics.loaded(None, &rulesets);
-        let bans = BanQueue::start(&config.bans, metrics.bans.clone())?;
+        let bans = BanQueue::start(&config.bans, metrics.bans.clone(), &metrics.stores)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads =
             if config.evaluation_threads == 0 { cores } else { config.evaluation_threads };
@@ -87,7 +89,8 @@ impl Shared {
             unasked_responses: AtomicBool::new(false),
             recent: Recent::new(config.recent.requests_max),
             bans,
-            reloads: Mutex::default(),
+            reloads: Reloads::default(),
+            document: Mutex::default(),
         })
     }
 
@@ -184,6 +187,16 @@ impl Shared {
     /// The rulesets in use. An exchange keeps those with which it began.
     pub(crate) fn rulesets(&self) -> Arc<Rulesets> {
         Arc::clone(&self.rulesets.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Remembers the configuration in use, as it stood in its file.
+    pub(crate) fn in_use(&self, document: Document) {
+        *self.document.lock().unwrap_or_else(PoisonError::into_inner) = document;
+    }
+
+    /// The configuration in use, as it stood in its file.
+    pub(crate) fn document(&self) -> Document {
+        self.document.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Puts other rulesets to use, for exchanges that begin from now on.

@@ -10,15 +10,14 @@ use std::time::Instant;
 use glacis_engine::RuleId;
 use glacis_inspector::{Header, Inspector, Outcome};
 use glacis_service::{
-    Losses, now,
+    Losses,
+    chance::{lot, random},
+    now,
     otlp::{CollectorError, Exporter, Span, Value},
 };
 use tonic::metadata::MetadataMap;
 
-use crate::{
-    chance::{lot, random},
-    config::Config,
-};
+use crate::{PROGRAM, config::Config};
 
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
@@ -59,7 +58,8 @@ impl Tracer {
     /// When the collector makes no sense.
     pub fn start(config: &Config, losses: &Losses) -> Result<Self, CollectorError> {
         let traces = &config.traces;
-        let exporter = || Exporter::start(&config.otlp, env!("CARGO_PKG_VERSION"), losses);
+        let version = env!("CARGO_PKG_VERSION");
+        let exporter = || Exporter::start(&config.otlp, PROGRAM, version, losses);
         let exporter = traces.enabled.then(exporter).transpose()?;
         let sample_percent = traces.sample_percent;
         Ok(Self { on: exporter.map(|exporter| On { exporter, sample_percent }) })

@@ -6,14 +6,9 @@ use core::{
     task::{Context, Poll},
     time::Duration,
 };
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Instant,
-};
+use std::time::Instant;
 
+use glacis_service::{GivenUp, Waiting};
 use tokio::{
     sync::oneshot,
     time::{Sleep, sleep},
@@ -33,7 +28,7 @@ use crate::{
 pub(crate) struct Work {
     done: oneshot::Receiver<Done>,
     deadline: Option<Pin<Box<Sleep>>>,
-    given_up: Arc<AtomicBool>,
+    _waiting: Waiting,
     pass: Option<Box<Pass>>,
 }
 
@@ -77,7 +72,7 @@ pub(crate) struct Crowded {
 pub(crate) struct Job {
     session: Box<Session>,
     message: Incoming,
-    given_up: Arc<AtomicBool>,
+    given_up: GivenUp,
     queued: Instant,
 }
 
@@ -88,15 +83,15 @@ impl Work {
         message: Incoming,
         deadline: Duration,
     ) -> Result<Self, Crowded> {
-        let given_up = Arc::new(AtomicBool::new(false));
+        let waiting = Waiting::default();
         let shared = session.shared_by();
         let pass = session.pass_without_verdict(&message.message).map(Box::new);
-        let job = Job { session, message, given_up: Arc::clone(&given_up), queued: Instant::now() };
+        let job = Job { session, message, given_up: waiting.given_up(), queued: Instant::now() };
         shared.metrics().evaluations_waiting.inc();
         match shared.evaluators().submit(job, evaluate) {
             Ok(done) => {
                 let deadline = (!deadline.is_zero()).then(|| Box::pin(sleep(deadline)));
-                Ok(Self { done, deadline, given_up, pass })
+                Ok(Self { done, deadline, _waiting: waiting, pass })
             }
             Err(job) => {
                 shared.metrics().evaluations_waiting.dec();
@@ -111,7 +106,7 @@ fn evaluate(job: Job) -> Done {
     let Job { mut session, message, given_up, queued } = job;
     session.shared().metrics().evaluations_waiting.dec();
     session.shared().metrics().waited(queued.elapsed());
-    if given_up.load(Ordering::Relaxed) {
+    if given_up.is_so() {
         session.give_up();
         return (session, Ok(Vec::new()));
     }
@@ -140,11 +135,5 @@ impl Future for Work {
             Some(Poll::Ready(())) => Poll::Ready(Err(Lost::Late)),
             Some(Poll::Pending) | None => Poll::Pending,
         }
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        self.given_up.store(true, Ordering::Relaxed);
     }
 }

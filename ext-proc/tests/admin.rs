@@ -130,6 +130,7 @@ async fn rules_and_configuration() {
     for (path, status, words) in [
         ("/rules?profile=no", 404, "profile"),
         ("/rules?limit=many", 400, "limit"),
+        ("/rules?sort=id", 400, "sort: write hits or cost"),
         ("/config?profile=no", 404, "profile"),
         ("/recent/9", 404, "none"),
         ("/recent/a", 404, "none"),
@@ -139,6 +140,10 @@ async fn rules_and_configuration() {
     ] {
         let (found, body) = ask(service.admin, "GET", path, None).await;
         assert!(found == status && body.contains(words), "{path}: {found} {body}");
+    }
+    for (method, path) in [("POST", "/recent/9"), ("PUT", "/recent/9"), ("POST", "/status")] {
+        let (status, body) = ask(service.admin, method, path, Some("{}")).await;
+        assert!(status == 405 && body.contains("GET only"), "{method} {path}: {status} {body}");
     }
 }
 

@@ -143,11 +143,13 @@ async fn without_redis_each_counts_alone_and_nobody_waits() {
     server.kill();
     settled().await;
     assert_eq!(ask(&a, "client", "/count").await, 429);
+    counted(&a, "glacis_store_connected{store=\"collections\"} 0").await;
     // What was counted meanwhile comes to a Redis that is there again.
     server.start_again(&[]);
     ask(&a, "client", "/count").await;
     server.wait_until("it is written", || server.answers("EXISTS glacis:c:{client}ip", ":1"));
     assert!(get(a.admin, "/metrics").await.1.contains("glacis_collections_total{event=\"stale\"}"));
+    counted(&a, "glacis_store_connected{store=\"collections\"} 1").await;
 }
 
 /// A service starts without Redis, and counts alone.

@@ -117,6 +117,9 @@ async fn a_scrape_has_what_is_documented() {
         "glacis_anomaly_score_bucket{le=\"7.0\",profile=\"default\",direction=\"inbound\"} 4",
         "glacis_inspection_seconds_count{profile=\"default\",phase=\"request_body\"} 1",
         "glacis_evaluation_wait_seconds_count 1",
+        // Nobody listens there.
+        "glacis_store_connected{store=\"bans\"} 0",
+        "glacis_store_requests_total{store=\"bans\",result=\"answered\"} 0",
         &format!("glacis_rules{{profile=\"look\"}} {RULES_COUNT}"),
     ] {
         counted(&service, line).await;

@@ -153,6 +153,35 @@ async fn series_end_with_their_profile() {
     assert!(!metrics.contains("profile=\"b\""), "{metrics}");
 }
 
+/// Rules that are gone leave their places in a shadow, and a shadow that has another name its series.
+#[tokio::test(flavor = "multi_thread")]
+async fn series_end_with_their_rules_and_shadow() {
+    let folder = folder("reload-shadow");
+    let shadow = |name: &str| {
+        let top = "rules: [a.conf]\ncanary_seconds: 0\n";
+        let text = format!(
+            "{top}shadow: {{profile: {name}, percent: 100}}\nprofiles: {{{name}: {{rules: [b.conf]}}}}\n"
+        );
+        write(&folder, "ext-proc.yaml", &text);
+    };
+    write(&folder, "a.conf", &rule("one", 1));
+    write(&folder, "b.conf", &rule("two", 2));
+    shadow("b");
+    let service = Service::start_file(&folder.join("ext-proc.yaml")).await;
+    let of_rule =
+        "glacis_shadow_rule_differences_total{profile=\"default\",only=\"shadow\",rule_id=\"2\"}";
+    assert_eq!(answer(&service, "/?q=two").await, PASSED);
+    counted(&service, &format!("{of_rule} 1")).await;
+    write(&folder, "b.conf", &rule("three", 3));
+    counted(&service, &format!("{SUCCESS} 1")).await;
+    let (_, metrics) = get(service.admin, "/metrics").await;
+    assert!(!metrics.contains(of_rule) && metrics.contains("shadow=\"b\""), "{metrics}");
+    shadow("c");
+    counted(&service, &format!("{SUCCESS} 2")).await;
+    let (_, metrics) = get(service.admin, "/metrics").await;
+    assert!(!metrics.contains("shadow=\"b\"") && metrics.contains("shadow=\"c\""), "{metrics}");
+}
+
 /// What holds for all profiles: each that blocks has to refuse its canary.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_canary_decides_readiness() {

@@ -8,6 +8,8 @@ mod modsecurity;
 mod native;
 mod ocsf;
 
+use std::borrow::Cow;
+
 use glacis_engine::{AuditPart, Endpoint, Match, MatchedRule, Phase, RuleId, Transaction};
 
 use crate::{
@@ -103,7 +105,7 @@ fn push_rules(
 
 /// `msg` and `logdata` of a rule, as they may be shown.
 struct Said<'r> {
-    msg: &'r str,
+    msg: Cow<'r, str>,
     logdata: &'r str,
     /// Whether a value that the chain matched is hidden, or may be.
     hidden: bool,
@@ -119,7 +121,7 @@ impl<'r> Said<'r> {
             && (rule.matches.len() >= matches_max || rule.matches.iter().any(hides));
         let logdata_hidden = hidden || redaction.hides_text(&rule.logdata);
         Self {
-            msg: message(rule, hidden, redaction),
+            msg: message(rule, hidden, transaction, redaction),
             logdata: if logdata_hidden { MASK } else { cut(&rule.logdata) },
             hidden,
         }
@@ -134,17 +136,54 @@ impl<'r> Said<'r> {
     }
 }
 
-/// `msg`; it is mostly fixed text, and hidden only when a value that is hidden stands in it.
-fn message<'r>(rule: &'r MatchedRule<'_>, hidden: bool, redaction: &Redaction) -> &'r str {
-    let shows = |found: &Match| {
-        let value = text(&found.value);
-        !value.is_empty() && redaction.hides(&found.variable, &value) && rule.msg.contains(&*value)
-    };
-    if redaction.hides_text(&rule.msg) || hidden && rule.matches.iter().any(shows) {
-        MASK
-    } else {
-        cut(&rule.msg)
+/// `msg`. Its fixed text is no secret, nor is the name of what matched; what its other macros stand for is as secret
+/// as what the chain matched.
+fn message<'r>(
+    rule: &'r MatchedRule<'_>,
+    hidden: bool,
+    transaction: &Transaction,
+    redaction: &Redaction,
+) -> Cow<'r, str> {
+    if rule.msg.is_empty() || !(hidden || redaction.hides_text(&rule.msg)) {
+        return Cow::Borrowed(cut(&rule.msg));
     }
+    let mut loaded = transaction.program().rules();
+    let written = loaded.find(|loaded| loaded.id == rule.id).map_or("", |loaded| loaded.msg);
+    if written.is_empty() {
+        // It stands in a link, and of links the program does not tell what is written.
+        return Cow::Borrowed(MASK);
+    }
+    let is_name = |name: &str| name.eq_ignore_ascii_case("MATCHED_VAR_NAME");
+    if macros(written).all(is_name) && !redaction.hides_text(&rule.msg) {
+        return Cow::Borrowed(cut(&rule.msg));
+    }
+    Cow::Owned(cut(&without_macros(written)).to_owned())
+}
+
+/// The names of the macros in a text as written in a rule.
+fn macros(written: &str) -> impl Iterator<Item = &str> {
+    let mut rest = written;
+    core::iter::from_fn(move || {
+        let (_, macro_on) = rest.split_once("%{")?;
+        // What is not closed is no macro.
+        let (name, after) = macro_on.split_once('}')?;
+        rest = after;
+        Some(name)
+    })
+}
+
+/// A text as written in a rule, with the mask in the place of each macro.
+fn without_macros(written: &str) -> String {
+    let mut shown = String::with_capacity(written.len());
+    let mut rest = written;
+    while let Some((before, macro_on)) = rest.split_once("%{") {
+        let Some((_, after)) = macro_on.split_once('}') else { break };
+        shown.push_str(before);
+        shown.push_str(MASK);
+        rest = after;
+    }
+    shown.push_str(rest);
+    shown
 }
 
 /// The parts of a record that are about one message, request or response.
@@ -288,7 +327,7 @@ fn push_matched_ids(object: &mut Object<'_>, transaction: &Transaction) {
 }
 
 /// Bytes as text, cut.
-fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes.get(..bytes.len().min(TEXT_BYTES_MAX)).unwrap_or_default())
 }
 

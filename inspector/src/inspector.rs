@@ -1,5 +1,7 @@
 //! One exchange under inspection.
 
+mod outcome;
+
 use core::{
     net::{IpAddr, Ipv4Addr},
     time::Duration,
@@ -8,14 +10,13 @@ use std::sync::Arc;
 
 use glacis_engine::{
     Endpoint, Flags, MatchedRule, Phase, Profile, ProfiledRule, Program, Refusal, RuleEngine,
-    RuleId, Start, Transaction, Verdict,
+    Start, Transaction, Verdict,
 };
 
 use crate::{
-    audit::{self, AuditFormat},
     block_page::{Shown, prefers_html},
     client::client_of,
-    decision::{Decision, Mode, OBSERVED, Outcome, Receipt, Reply, Uninspected},
+    decision::{Decision, Mode, OBSERVED, Reply, Uninspected},
     request::{
         Header, RequestHead, ResponseHead, content_length, find, is_chunked, is_event_stream,
         is_grpc, is_grpc_call, is_tunnel, is_websocket,
@@ -503,115 +504,11 @@ impl Inspector {
         self.body_bytes
     }
 
-    /// The receipt as of now.
-    #[must_use]
-    pub fn receipt(&self) -> Receipt<'_> {
-        let rules = self.transaction.matched_rules().filter(|rule| rule.log);
-        let rules: Vec<RuleId> = rules.map(|rule| rule.id).take(Receipt::RULES_MAX).collect();
-        Receipt {
-            verdict: if self.is_decided() { self.verdict_name() } else { "pending" },
-            mode: self.mode(),
-            phase: self.refused().map(|refusal| refusal.phase),
-            inspected: self.inspected(),
-            uninspected: self.uninspected(),
-            scores: self.transaction.scores(),
-            rules,
-            profile: &self.settings.profile,
-            ruleset: self.transaction.program().hash(),
-            request_id: &self.request.id,
-        }
-    }
-
-    /// What is to be said of a message for whose verdict the host cannot wait: a receipt that lets it pass,
-    /// if rules may not block.
-    #[must_use]
-    pub fn receipt_without_verdict(&self) -> Option<Receipt<'_>> {
-        (self.mode() != Mode::Blocking).then(|| Receipt {
-            verdict: "allow",
-            uninspected: Some(Uninspected::Late),
-            ..self.receipt()
-        })
-    }
-
-    /// Why something was left out: the host's reason goes before the engine's.
-    fn uninspected(&self) -> Option<Uninspected> {
-        let flags = self.transaction.flags();
-        let cut_off = flags.rules_cut_off.then_some(Uninspected::RulesCutOff);
-        let encoded = flags.response_body_encoded.then_some(Uninspected::ResponseEncoded);
-        self.uninspected.or(cut_off).or(encoded)
-    }
-
-    fn inspected(&self) -> &'static str {
-        let is_cut = matches!(
-            self.uninspected,
-            Some(Uninspected::BodyTruncated | Uninspected::BodyOverflow)
-        );
-        if self.mode() == Mode::Off {
-            "none"
-        } else if !self.body_seen {
-            "headers"
-        } else if is_cut || !self.request_evaluated {
-            "partial"
-        } else {
-            "body"
-        }
-    }
-
     /// The address of the client, where the host knows it.
     #[must_use]
     pub fn client(&self) -> Option<IpAddr> {
         let address = self.request.client.address;
         (address != UNKNOWN.address).then_some(address)
-    }
-
-    /// Ends the exchange: runs phase 5, and says what is left of it. `now` is the time since 1970.
-    pub fn finish(&mut self, now: Duration) -> Outcome<'_> {
-        if self.stage == Stage::RequestBody {
-            self.uninspected = Some(Uninspected::BodyNotSent);
-        }
-        self.transaction.finish(now);
-        let refused = self.refused_record();
-        let receipt = self.receipt();
-        // Of what the host cut off the engine does not know that it was refused.
-        let cut_off = self.cut.is_some() && self.transaction.audit_engine().is_none();
-        let due = cut_off || self.transaction.audit_due(self.request.status);
-        let sampled = self.settings.audit_sample.has(self.request.audit_lot);
-        let kept = self.refused().is_some() || sampled;
-        let audit = (due && kept).then(|| self.record(&receipt, self.settings.audit_format));
-        Outcome { receipt, audit, refused, limits: self.transaction.flags() }
-    }
-
-    /// The record for the host itself.
-    fn refused_record(&mut self) -> Option<String> {
-        let parts = self.settings.refused_parts?;
-        self.refused()?;
-        let asked = self.transaction.audit_parts();
-        self.transaction.set_audit_parts(parts);
-        let record = self.record(&self.receipt(), AuditFormat::Native);
-        self.transaction.set_audit_parts(asked);
-        Some(record)
-    }
-
-    fn record(&self, receipt: &Receipt<'_>, format: AuditFormat) -> String {
-        let entry = audit::Entry {
-            format,
-            time: self.request.time,
-            request_id: &self.request.id,
-            client: self.request.client,
-            server: self.request.server,
-            method: &self.request.method,
-            uri: &self.request.uri,
-            host: &self.request.host,
-            protocol: self.request.protocol,
-            status: self.request.status,
-            action: receipt.verdict,
-            mode: receipt.mode,
-            phase: receipt.phase,
-            rule: self.refused().and_then(|refusal| refusal.rule),
-            inspected: receipt.inspected,
-            profile: &self.settings.profile,
-        };
-        audit::line(&entry, &self.transaction, &self.settings.redaction)
     }
 }
 

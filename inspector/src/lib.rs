@@ -25,6 +25,7 @@ mod first_verdict;
 mod grpc;
 mod inspector;
 mod json;
+mod pool;
 mod profile;
 mod redact;
 mod request;
@@ -38,6 +39,7 @@ pub use client::{client_of, parse_endpoint};
 pub use decision::{Decision, Mode, OBSERVED, Outcome, Receipt, Reply, Uninspected};
 pub use first_verdict::{BundleError, First, FirstVerdict, RuleBundle};
 pub use inspector::{End, Inspector};
+pub use pool::Pool;
 pub use profile::{Choice, Hints, Profiles, UnknownProfile, UnknownProfilePolicy};
 pub use redact::{Redaction, SECRET_NAMES};
 pub use request::{

@@ -2,13 +2,15 @@
 
 use core::time::Duration;
 
+use glacis_engine::{CivilDate, civil_date};
+
 /// `time` since 1970 (UTC) as in RFC 3339, with milliseconds: `2026-01-02T03:04:05.678Z`.
 ///
 /// Years beyond 9999 are written with more digits, which RFC 3339 does not know.
 pub(crate) fn rfc3339(time: Duration) -> String {
     let seconds = time.as_secs();
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
+    let CivilDate { year, month, day } = civil_date(days);
     let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
     let milliseconds = time.subsec_millis();
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
@@ -21,30 +23,14 @@ pub(crate) fn asctime(time: Duration) -> String {
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let seconds = time.as_secs();
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
+    let CivilDate { year, month, day } = civil_date(days);
     let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
     let name = |names: &[&'static str], at: u64| {
         usize::try_from(at).ok().and_then(|at| names.get(at)).copied().unwrap_or_default()
     };
-    let (week_day, month) = (name(&DAYS, days % 7), name(&MONTHS, month.saturating_sub(1)));
+    let week_day = name(&DAYS, days % 7);
+    let month = name(&MONTHS, u64::from(month).saturating_sub(1));
     format!("{week_day} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
-}
-
-/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01.
-///
-/// Counts in eras of 400 years that begin on 1 March, so that the leap day comes last.
-fn civil(days: u64) -> (u64, u64, u64) {
-    const DAYS_TO_1970: u64 = 719_468;
-    const DAYS_PER_ERA: u64 = 146_097;
-    let days = days.saturating_add(DAYS_TO_1970);
-    let (era, day_of_era) = (days / DAYS_PER_ERA, days % DAYS_PER_ERA);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

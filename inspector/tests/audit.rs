@@ -253,6 +253,45 @@ fn secrets_of_a_chain_stay_out() {
     }
 }
 
+/// Of a message the fixed text and the name of what matched are shown; what stands for another macro only if
+/// nothing that matched is a secret.
+#[test]
+fn messages_show_no_secret() {
+    const FORMATS: [AuditFormat; 3] =
+        [AuditFormat::Native, AuditFormat::ModSecurity, AuditFormat::Ocsf];
+    // More than the matches that are recorded of one rule, the secret behind them.
+    let many: String = (0..20).map(|arg| format!("a{arg}=x&")).collect();
+    let long = format!("/?{many}password=hunter2");
+    let last = "SecRule ARGS \"@rx .\" \"id:1,phase:2,deny,log,msg:'last %{MATCHED_VAR}'\"";
+    let part = |argument: &str| {
+        format!(
+            "SecRule ARGS:{argument} \"@rx ^(hunt)\" \
+             \"id:1,phase:2,deny,log,capture,msg:'begins with %{{TX.1}}'\""
+        )
+    };
+    let name = "SecRule ARGS \"@rx ^hunt\" \"id:1,phase:2,deny,log,msg:'in %{matched_var_name}'\"";
+    let fixed = "SecRule ARGS \"@rx ^hunt\" \"id:1,phase:2,deny,log,msg:'a token: %{ of it'\"";
+    let link = "SecRule ARGS \"@rx ^hunt\" \"id:1,phase:2,deny,log,chain\"\n\
+        SecRule ARGS:password \"@rx ^hunt\" \"msg:'last %{MATCHED_VAR}'\"";
+    for (rules, path, shown) in [
+        (last.to_owned(), long.as_str(), "last [redacted]"),
+        (last.to_owned(), "/?name=hunter2", "last hunter2"),
+        (part("password"), "/?password=hunter2", "begins with [redacted]"),
+        (part("name"), "/?name=hunter2", "begins with hunt"),
+        (name.to_owned(), "/?password=hunter2", "in ARGS:password"),
+        (fixed.to_owned(), "/?password=hunter2", "a token: %{ of it"),
+        (link.to_owned(), "/?password=hunter2", "[redacted]"),
+    ] {
+        for audit_format in FORMATS {
+            let settings = Settings { audit_format, ..Settings::default() };
+            let record = record(&mut inspector(&rules, settings), path, &[], "").unwrap();
+            let name = format!("{rules} {path}: {record}");
+            assert!(record.contains(&format!(":\"{shown}\"")), "{name}");
+            assert!(!path.contains("password") || !record.contains("hunt"), "{name}");
+        }
+    }
+}
+
 /// A receipt says that rules have seen a part of a body, if there was no room for the rest.
 #[test]
 fn a_body_without_room_is_seen_in_part() {

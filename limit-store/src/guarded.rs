@@ -33,6 +33,12 @@ impl GuardedCounters {
         let counters = [("allow", &self.allowed), ("deny", &self.denied), ("local", &self.local)];
         counters.map(|(policy, counter)| (policy, counter.load(Ordering::Relaxed)))
     }
+
+    /// What can decide, as in [`Self::by_policy`].
+    #[must_use]
+    pub fn policies() -> [&'static str; 3] {
+        Self::default().by_policy().map(|(policy, _)| policy)
+    }
 }
 
 /// A store that always answers: when the one behind it does not, each ask's

@@ -381,6 +381,8 @@ mod tests {
         let rows: &[(&str, Result<&str, &str>)] = &[
             ("10.0.0.0/8", Ok("10.0.0.0/8")),
             ("192.0.2.7", Ok("192.0.2.7/32")),
+            ("192.0.2.7/32", Ok("192.0.2.7/32")),
+            ("2001:db8::7/128", Ok("2001:db8::7/128")),
             ("0.0.0.0/0", Ok("0.0.0.0/0")),
             ("::/0", Ok("::/0")),
             ("2001:DB8::/32", Ok("2001:db8::/32")),
@@ -437,6 +439,7 @@ mod tests {
             assert!(message.contains(expected), "{message}");
             assert!(message.len() < 300, "an error must not repeat a long entry");
         }
+        assert!(CidrSet::parse(["10.0.0.0/8", "::/0"], 2).is_ok());
     }
 
     #[track_caller]
@@ -498,6 +501,29 @@ mod tests {
         for (address, prefix, expected) in rows {
             let network = network_of(address.parse().unwrap(), prefix);
             assert_eq!(network.to_string(), expected, "{address}/{prefix}");
+        }
+    }
+
+    /// The network around an address, whether that is one address, and its last one.
+    #[test]
+    fn around_an_address() {
+        let rows = [
+            ("192.0.2.7", 24, "192.0.2.0/24", false, "192.0.2.255"),
+            ("192.0.2.7", 31, "192.0.2.6/31", false, "192.0.2.7"),
+            ("192.0.2.7", 32, "192.0.2.7/32", true, "192.0.2.7"),
+            ("192.0.2.7", 64, "192.0.2.7/32", true, "192.0.2.7"),
+            ("192.0.2.7", 0, "0.0.0.0/0", false, "255.255.255.255"),
+            ("::ffff:192.0.2.7", 24, "192.0.2.0/24", false, "192.0.2.255"),
+            ("2001:db8::7", 64, "2001:db8::/64", false, "2001:db8::ffff:ffff:ffff:ffff"),
+            ("2001:db8::7", 128, "2001:db8::7/128", true, "2001:db8::7"),
+            ("2001:db8::7", 200, "2001:db8::7/128", true, "2001:db8::7"),
+        ];
+        for (address, prefix, expected, is_one, last) in rows {
+            let cidr = Cidr::around(address.parse().unwrap(), prefix);
+            assert_eq!(cidr.to_string(), expected, "{address}/{prefix}");
+            assert_eq!(format!("{}/{}", cidr.bounds().0, cidr.prefix()), expected);
+            assert_eq!(cidr.is_one_address(), is_one, "{address}/{prefix}");
+            assert_eq!(cidr.bounds().1.to_string(), last, "{address}/{prefix}");
         }
     }
 

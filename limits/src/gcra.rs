@@ -204,7 +204,10 @@ mod tests {
                 let theirs = bucket.take(state, now_ns, cost);
                 assert_eq!(ours.1, theirs.1, "seed {seed}, step {i}, cost {cost}");
                 (arrival_ns, state) = (ours.0, theirs.0);
-                assert_eq!(Gcra::read(&arrival_ns.to_le_bytes()), Some(arrival_ns));
+                let mut written = Vec::new();
+                Gcra::write(arrival_ns, &mut written);
+                assert_eq!(written.len(), Gcra::STATE_BYTES);
+                assert_eq!(Gcra::read(&written), Some(arrival_ns));
             }
         }
     }
@@ -212,6 +215,7 @@ mod tests {
     #[test]
     fn rates_are_rounded_against_the_client() {
         let gcra = Gcra::new(1, 3, SECOND_NS).unwrap();
+        assert_eq!((gcra.burst(), gcra.interval_ns()), (1, 333_333_334));
         let (arrival_ns, _) = gcra.take(0, T0, 1);
         assert_eq!(gcra.take(arrival_ns, T0, 1).1.retry_after_ns, 333_333_334);
         assert!(!gcra.take(arrival_ns, T0 + 333_333_333, 1).1.allowed);
@@ -226,6 +230,12 @@ mod tests {
         let (same_ns, decision) = gcra.take(arrival_ns, T0 - SECOND_NS, 1);
         assert_eq!((same_ns, decision.allowed), (arrival_ns, false));
         assert_eq!(decision.retry_after_ns, 2 * SECOND_NS);
+        let (_, look) = gcra.take(arrival_ns, T0 - SECOND_NS, 0);
+        assert_eq!((look.allowed, look.retry_after_ns, look.reset_ns), (true, 0, 3 * SECOND_NS));
+        // The tolerance to the nanosecond.
+        let most_ns = T0 + 2 * SECOND_NS + BACKWARDS_TOLERANCE_NS;
+        assert_eq!(gcra.settled(most_ns, T0), most_ns);
+        assert_eq!(gcra.settled(most_ns + 1, T0), T0 + 2 * SECOND_NS);
         // Set back by a day: the burst is owed, and no more.
         let day_before_ns = T0 - 86_400 * SECOND_NS;
         let (arrival_ns, decision) = gcra.take(arrival_ns, day_before_ns, 1);
@@ -244,6 +254,7 @@ mod tests {
         let (arrival_ns, _) = gcra.take(0, T0, 5);
         for (tokens, remaining) in [(0, 0), (2, 2), (5, 5), (9, 5), (u32::MAX, 5)] {
             let given_ns = gcra.give_back(arrival_ns, T0, tokens);
+            assert!(given_ns >= T0, "nothing is saved up");
             assert_eq!(gcra.take(given_ns, T0, 0).1.remaining, remaining, "{tokens}");
         }
     }
@@ -261,5 +272,13 @@ mod tests {
             assert_eq!(new.take(moved, T0, 0).1.remaining, remaining, "{new:?}");
         }
         assert_eq!(old.rescaled(7, 0, T0), 7);
+        assert_eq!(old.rescaled(7, old.units_per_token(), T0), 7);
+        // More than the burst is not owed, and a part of a nanosecond is.
+        let small = Gcra::new(3, 1, SECOND_NS).unwrap();
+        let moved = small.rescaled(arrival_ns, old.units_per_token(), T0);
+        assert_eq!(small.take(moved, T0, 1).1.retry_after_ns, SECOND_NS);
+        let fast = Gcra::new(10, 1, 2).unwrap();
+        assert_eq!(fast.debt(fast.rescaled(T0 + 1, 3, T0), T0), 1);
+        assert_eq!(fast.debt(T0 - 1, T0), 0);
     }
 }

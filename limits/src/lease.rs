@@ -190,6 +190,8 @@ mod tests {
             ((0, SECOND_NS, None), Err(TermsError::TokensZero)),
             ((1, SECOND_NS / 11, None), Err(TermsError::LifetimeTooShort)),
             ((1, SECOND_NS, Some(LIFETIME_NS_MIN - 1)), Err(TermsError::LifetimeTooShort)),
+            ((1, SECOND_NS, Some(LIFETIME_NS_MIN)), Ok((LIFETIME_NS_MIN, 1))),
+            ((100, SECOND_NS, Some(SECOND_NS / 10)), Ok((SECOND_NS / 10, 10))),
             (
                 (1, SECOND_NS, Some(SECOND_NS / 10 + 1)),
                 Err(TermsError::LifetimeTooLong { lifetime_ns_max: SECOND_NS / 10 }),

@@ -22,6 +22,7 @@
 
 pub mod asn;
 pub mod cidr;
+pub mod day;
 #[cfg(feature = "feed")]
 pub mod feed;
 pub mod gcra;

@@ -456,6 +456,44 @@ mod tests {
         }
     }
 
+    /// Bytes of the table of IPv4, with one value: what is read of them, or why they are none.
+    #[test]
+    fn bytes_of_a_table() {
+        use NetworkMapError::{Length, Magic, Order};
+        type Values = &'static [(u32, Option<u16>)];
+        let rows: [(&[u8], Result<Values, NetworkMapError>); 12] = [
+            (&[], Ok(&[(0, None)])),
+            // Difference 1, the first value.
+            (&[0, 1, 0], Ok(&[(0, None), (1, Some(7)), (u32::MAX, Some(7))])),
+            (&[0, 0, 0], Ok(&[(0, Some(7))])),
+            (&[31, 1, 0], Ok(&[(0x7fff_ffff, None), (0x8000_0000, Some(7))])),
+            (&[0, 0x81, 1, 0], Ok(&[(128, None), (129, Some(7))])),
+            (&[32, 1, 0], Err(Order)),
+            (&[64, 1, 0], Err(Length)),
+            (&[0, 1, 1], Err(Order)),
+            (&[0, 1, 0, 0, 0, 0], Err(Order)),
+            (&[0], Err(Length)),
+            (&[0, 0x80], Err(Length)),
+            (&[0, 1], Err(Length)),
+        ];
+        for (table, expected) in rows {
+            let length = u8::try_from(table.len()).unwrap();
+            let head = [1, 0, 0, 0, length, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0];
+            let bytes = [&MAGIC[..], &head, table].concat();
+            match (NetworkMap::from_bytes(&bytes), expected) {
+                (Ok(map), Ok(expected)) => {
+                    for (bits, value) in expected {
+                        let address = std::net::Ipv4Addr::from_bits(*bits);
+                        assert_eq!(map.get(address.into()), *value, "{table:?} {address}");
+                    }
+                }
+                (read, expected) => assert_eq!(read.err(), expected.err(), "{table:?}"),
+            }
+            let older = bytes.iter().map(|byte| if *byte == 2 { 1 } else { *byte });
+            assert_eq!(NetworkMap::from_bytes(&older.collect::<Vec<_>>()), Err(Magic));
+        }
+    }
+
     #[test]
     fn bytes_of_strangers() {
         let map = NetworkMap::new(vec![(1, 1), (2, 2)], vec![(5, 1), (1 << 64, 2)]);

@@ -6,9 +6,11 @@
 //!
 //! Values are compared without regard to case, the path decoded twice and the query once.
 
-use crate::network_list::day_since_1970;
+mod pattern;
+
+use crate::day;
 use crate::path::percent_decoded;
-use regex_lite::{Regex, RegexBuilder};
+use pattern::{FLAGS, Pattern, as_chars};
 use serde_json::{Map, Value};
 use std::cell::OnceCell;
 use std::fmt::{self, Write as _};
@@ -45,18 +47,6 @@ struct Condition {
     /// The patterns, if that is what the values are.
     patterns: Vec<Pattern>,
 }
-
-/// A pattern, compiled. It is compared by its text.
-#[derive(Clone, Debug)]
-struct Pattern(Regex);
-
-impl PartialEq for Pattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.as_str() == other.0.as_str()
-    }
-}
-
-impl Eq for Pattern {}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Target {
@@ -183,7 +173,8 @@ impl Patch {
         let rule = rule.filter(|rule| (RULE_MIN..=RULE_MAX).contains(rule));
         let until_seconds = match fields.get("expires") {
             None => u64::MAX,
-            Some(_) => last_second(text(fields, "expires")?)
+            Some(_) => day::since_1970(text(fields, "expires")?)
+                .map(day::last_second)
                 .ok_or_else(|| error("expires", "write a day, YYYY-MM-DD"))?,
         };
         let conditions = fields.get("when").and_then(Value::as_array);
@@ -217,8 +208,8 @@ impl Patch {
 
     /// Whether a request is what the patch describes. Linear in the request, for each value.
     #[must_use]
-    pub fn matches(&self, prepared: &Prepared<'_>, head: &dyn Head) -> bool {
-        self.conditions.iter().all(|condition| condition.holds(prepared, head))
+    pub fn matches(&self, prepared: &Prepared<'_>) -> bool {
+        self.conditions.iter().all(|condition| condition.holds(prepared))
     }
 
     /// The patch as a chain of rules of phase 1.
@@ -287,7 +278,7 @@ impl Condition {
             error(&at(name), "write a text, or a list of up to 16, of visible ASCII")
         })?;
         if *operator == Operator::Regex {
-            let compiled = values.iter().map(|value| pattern(value)).collect::<Result<_, _>>();
+            let compiled = values.iter().map(|value| Pattern::new(value)).collect::<Result<_, _>>();
             let patterns = compiled.map_err(|problem| error(&at(name), &problem))?;
             return Ok(Self { target, operator: *operator, values, patterns });
         }
@@ -295,13 +286,13 @@ impl Condition {
         Ok(Self { target, operator: *operator, values, patterns: Vec::new() })
     }
 
-    fn holds(&self, prepared: &Prepared<'_>, head: &dyn Head) -> bool {
+    fn holds(&self, prepared: &Prepared<'_>) -> bool {
         match &self.target {
             Target::Method => self.fits(prepared.method()),
             Target::Path => self.fits(prepared.path()),
             Target::Query => self.fits(prepared.query()),
             Target::Header(name) => {
-                head.headers(name).into_iter().any(|value| self.fits(&lower(value)))
+                prepared.head.headers(name).into_iter().any(|value| self.fits(&lower(value)))
             }
             Target::Argument(name) => {
                 let named = |(given, _): &&(Vec<u8>, Vec<u8>)| given == name.as_bytes();
@@ -313,7 +304,7 @@ impl Condition {
     fn fits(&self, given: &[u8]) -> bool {
         if !self.patterns.is_empty() {
             let text = as_chars(given);
-            return self.patterns.iter().any(|pattern| pattern.0.is_match(&text));
+            return self.patterns.iter().any(|pattern| pattern.is_in(&text));
         }
         self.values.iter().map(String::as_bytes).any(|value| match self.operator {
             Operator::Equals => given == value,
@@ -339,7 +330,7 @@ impl Condition {
         };
         if self.operator == Operator::Regex {
             let any = self.values.join("|");
-            return format!("{PATTERN_FLAGS}(?:{any})");
+            return format!("{FLAGS}(?:{any})");
         }
         let any = self.values.iter().map(escaped).collect::<Vec<_>>().join("|");
         match self.operator {
@@ -378,69 +369,6 @@ fn values(value: &Value) -> Option<Vec<String>> {
     fits.then(|| texts.iter().map(|text| (*text).to_owned()).collect())
 }
 
-/// Case plays no part, and `.` is any byte.
-const PATTERN_FLAGS: &str = "(?is)";
-/// Bytes of one compiled pattern, about.
-const PATTERN_BYTES_MAX: usize = 64 << 10;
-
-/// Compiles a pattern, in the part of the language that means the same here and to the engine: see
-/// `rules/virtual-patches/README.md`. Matching takes time linear in the value.
-fn pattern(text: &str) -> Result<Pattern, String> {
-    if let Some(problem) = beyond_the_common_part(text) {
-        return Err(problem.to_owned());
-    }
-    let mut builder = RegexBuilder::new(&format!("{PATTERN_FLAGS}(?:{text})"));
-    let regex = builder.size_limit(PATTERN_BYTES_MAX).build();
-    regex.map(Pattern).map_err(|error| format!("{text:?} is no pattern: {error}"))
-}
-
-/// What is wrong with a pattern that not everybody reads alike.
-fn beyond_the_common_part(text: &str) -> Option<&'static str> {
-    let mut bytes = text.bytes().peekable();
-    let mut in_class = false;
-    while let Some(byte) = bytes.next() {
-        match (byte, in_class) {
-            (b'\\', _) => match bytes.next() {
-                Some(b'A' | b'z') if !in_class => {}
-                Some(b'd' | b'w' | b's' | b'D' | b'W' | b'S') => {}
-                Some(other) if other.is_ascii_punctuation() => {}
-                _ => return Some("behind \\ write d, w, s, D, W, S, A, z or a punctuation mark"),
-            },
-            (b'[', true) => return Some("write \\[ inside of a class"),
-            (b'&' | b'~' | b'-', true) if bytes.peek() == Some(&byte) => {
-                return Some("write no class of classes");
-            }
-            (b'[', false) => {
-                in_class = true;
-                bytes.next_if_eq(&b'^');
-                if bytes.peek() == Some(&b']') {
-                    return Some("write \\] inside of a class");
-                }
-            }
-            (b']', true) => in_class = false,
-            (b'^' | b'$', false) => return Some("write \\A or \\z instead of ^ or $"),
-            (b'(', false) if bytes.peek() == Some(&b'?') => {
-                bytes.next();
-                if bytes.next() != Some(b':') {
-                    return Some("write groups as (?:…)");
-                }
-            }
-            (b'+' | b'*' | b'?' | b'}', false) if bytes.peek() == Some(&b'+') => {
-                return Some("write no + behind another quantifier");
-            }
-            (b'{', false) if bytes.peek() == Some(&b',') => return Some("write {0, instead of {,"),
-            (b'"' | b'\'' | b'%', _) => return Some("write no quotes and no '%'"),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Each byte as the character of that number: patterns are of ASCII, and see bytes so.
-fn as_chars(bytes: &[u8]) -> String {
-    bytes.iter().copied().map(char::from).collect()
-}
-
 fn known(fields: &Map<String, Value>, names: &[&str], path: &str) -> Result<(), PatchError> {
     match fields.keys().find(|name| !names.contains(&name.as_str())) {
         Some(name) => Err(error(path, &format!("there is no field {name:?} in it"))),
@@ -456,14 +384,6 @@ fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a str, Patch
 
 fn error(path: &str, problem: &str) -> PatchError {
     PatchError { path: path.to_owned(), problem: problem.to_owned() }
-}
-
-/// `YYYY-MM-DD` as the last second of that day.
-fn last_second(text: &str) -> Option<u64> {
-    let mut parts = text.split('-').map(str::parse::<u64>);
-    let (year, month, day) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
-    let day = day_since_1970(year, month, day).filter(|_| parts.next().is_none())?;
-    Some((day + 1) * 86_400 - 1)
 }
 
 /// `%XX` decoded and `+` as a space, as in forms.
@@ -484,58 +404,4 @@ fn lower(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    /// The rest is checked with the patches that there are, in `rules/tests/virtual_patches.rs`.
-    #[test]
-    fn wrong_patches() {
-        let good = json!({"id": "a", "cve": "CVE-2021-1", "title": "t", "rule": 9_100_000,
-            "expires": "2027-01-31", "when": [{"target": "path", "contains": "/x"}]});
-        let patch = Patch::read(&good).unwrap();
-        assert!(patch.holds(1_801_439_999) && !patch.holds(1_801_440_000));
-        let rows = [
-            ("/id", json!("a b"), "id: write letters"),
-            ("/cve", json!("2021"), "cve: write such as"),
-            ("/title", json!("it's"), "title: write it without quotes"),
-            ("/rule", json!(1), "rule: write a number"),
-            ("/expires", json!("2027-02-30"), "expires: write a day"),
-            ("/when", json!([]), "when: write a list"),
-            ("/when/0", json!({"target": "body", "contains": "x"}), "when[0].target: write method"),
-            ("/when/0", json!({"target": "path", "pattern": "x"}), "when[0]: there is no field"),
-            (
-                "/when/0",
-                json!({"target": "path", "regex": "(a"}),
-                "when[0].regex: \"(a\" is no pattern",
-            ),
-            (
-                "/when/0",
-                json!({"target": "path", "regex": "^a"}),
-                "when[0].regex: write \\A or \\z",
-            ),
-            (
-                "/when/0",
-                json!({"target": "path", "regex": "a\\b"}),
-                "when[0].regex: behind \\ write",
-            ),
-            (
-                "/when/0",
-                json!({"target": "path", "regex": "(?=a)"}),
-                "when[0].regex: write groups as",
-            ),
-            ("/when/0", json!({"target": "path", "regex": "[a[b]]"}), "when[0].regex: write \\["),
-            ("/when/0", json!({"target": "path", "regex": "(?:a{200}){200}"}), "when[0].regex: "),
-            ("/when/0", json!({"target": "path"}), "when[0]: write one of"),
-            ("/when/0", json!({"target": "path", "prefix": ""}), "when[0].prefix: write a text"),
-            ("/when/0", json!({"target": "header", "prefix": "a"}), "when[0].name: write"),
-            ("", json!(7), ": write an object"),
-        ];
-        for (pointer, value, expected) in rows {
-            let mut wrong = good.clone();
-            *wrong.pointer_mut(pointer).unwrap() = value;
-            let told = Patch::read(&wrong).unwrap_err().to_string();
-            assert!(told.starts_with(expected), "{told}");
-        }
-    }
-}
+mod tests;

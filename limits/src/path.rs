@@ -39,8 +39,8 @@ pub fn normalized(path_and_query: &[u8]) -> Vec<u8> {
 }
 
 /// Whether a path could mean another one to somebody: it has dot segments, doubled slashes, backslashes,
-/// `;parameters`, or escapes of these, of control bytes or of `%`. What is exempt from something by its path
-/// must not be so. Linear in the length.
+/// `;parameters`, escapes of these, of control bytes or of `%`, or overlong UTF-8. What is exempt from something
+/// by its path must not be so. Linear in the length.
 #[must_use]
 pub fn is_ambiguous(path_and_query: &[u8]) -> bool {
     let end = path_and_query.iter().position(|byte| *byte == b'?');
@@ -53,12 +53,19 @@ pub fn is_ambiguous(path_and_query: &[u8]) -> bool {
         [b'%', b'3', low] => matches!(low, b'b' | b'B'),
         [b'%', b'5', low] => matches!(low, b'c' | b'C'),
         [b'%', b'7', low] => matches!(low, b'f' | b'F'),
-        // Overlong UTF-8.
-        [b'%', b'c' | b'C', low] => matches!(low, b'0' | b'1'),
         _ => false,
     });
     let dot = path.split(|byte| *byte == b'/').any(|segment| segment == b".");
-    pairs || bytes || escapes || dot
+    pairs || bytes || escapes || dot || is_overlong(path)
+}
+
+/// Whether a character takes more bytes than it needs, escaped or not: lenient readers take `%c0%af`, `%e0%80%af`
+/// and `%f0%80%80%af` for `/`. UTF-8 that is right has none of these pairs.
+fn is_overlong(path: &[u8]) -> bool {
+    let escaped = path.contains(&b'%').then(|| percent_decoded(path));
+    let bytes = escaped.as_deref().unwrap_or(path);
+    bytes.iter().any(|byte| matches!(byte, 0xc0 | 0xc1))
+        || bytes.windows(2).any(|pair| matches!(pair, [0xe0, 0x80..=0x9f] | [0xf0, 0x80..=0x8f]))
 }
 
 /// `%XX` decoded once; what is no escape stays as it is.
@@ -205,6 +212,8 @@ mod tests {
             (b"/LOGIN", b"/login"),
             // Once, as applications do.
             (b"/%256cogin", b"/%6cogin"),
+            (b"/%4A%4f%6A", b"/joj"),
+            (b"/%4g%g4%4G", b"/%4g%g4%4g"),
             (b"/a%", b"/a%"),
             (b"/a%4", b"/a%4"),
             (b"/a%zz", b"/a%zz"),
@@ -248,10 +257,41 @@ mod tests {
             ("/a%00", true),
             ("/a%1f", true),
             ("/a%7F", true),
+            ("/a%2E%2f", true),
+            ("/a%2fb", true),
+            ("/a%2Eb", true),
+            ("/a%3Bb", true),
+            ("/a%5cb", true),
+            ("/a%7fb", true),
+            ("/a%24%26%3a%3c%5b%5d%7e", false),
             ("/a%c0%af", true),
             ("/a\u{1}", true),
+            ("/a\u{1f}b", true),
+            ("/a\u{7f}b", true),
+            ("/a b", false),
+            // Overlong: '.', '/', '\' and NUL, in two, three and four bytes.
+            ("/%c0%ae", true),
+            ("/%C1%9c", true),
+            ("/%c0%80", true),
+            ("/%e0%80%ae", true),
+            ("/%E0%80%AF", true),
+            ("/%e0%81%9c", true),
+            ("/%e0%80%80", true),
+            ("/%e0%9f%bf", true),
+            ("/%f0%80%80%ae", true),
+            ("/%F0%80%80%AF", true),
+            ("/%f0%80%81%9c", true),
+            ("/%f0%80%80%80", true),
+            ("/%f0%8f%bf%bf", true),
+            // The least characters of three and four bytes, and what is no UTF-8 at all.
+            ("/%c2%80/%e0%a0%80/%f0%90%80%80", false),
+            ("/\u{80}/\u{800}/\u{10000}", false),
+            ("/%e0/%e0%20/%f0", false),
         ] {
             assert_eq!(is_ambiguous(path.as_bytes()), expected, "{path}");
+        }
+        for path in [&b"/\xc0\xae"[..], b"/\xe0\x80\xaf", b"/%e0\x80\xaf", b"/\xf0\x80\x80\xaf"] {
+            assert!(is_ambiguous(path), "{path:x?}");
         }
     }
 
@@ -263,6 +303,7 @@ mod tests {
             ("/Users/{id}/orders", &["/users/7/orders"], &["/users/orders", "/users/7/orders/8"]),
             ("/{a}/{b}", &["/x/y"], &["/x", "/x/y/z"]),
             ("/static/**", &["/static", "/static/a/b"], &["/statics"]),
+            ("/static/**/", &["/static", "/static/a/b"], &["/statics"]),
             ("/**", &["/", "/a", "/a/b"], &[]),
         ];
         for (text, inside, outside) in rows {
@@ -284,12 +325,18 @@ mod tests {
             ("login", TemplateError::NoSlash),
             ("/a//b", TemplateError::NotNormal),
             ("/a/../b", TemplateError::NotNormal),
+            ("/a/./b", TemplateError::NotNormal),
             ("/a?b", TemplateError::NotNormal),
+            ("/a#b", TemplateError::NotNormal),
+            ("/a\\b", TemplateError::NotNormal),
+            ("/a;b", TemplateError::NotNormal),
             ("/%61", TemplateError::NotNormal),
             ("/a/**/b", TemplateError::Wildcard),
             ("/a**", TemplateError::Wildcard),
             ("/a/*", TemplateError::Wildcard),
             ("/a{b}", TemplateError::Wildcard),
+            ("/{a", TemplateError::Wildcard),
+            ("/a}", TemplateError::Wildcard),
             ("/{}", TemplateError::Wildcard),
             ("/{a}{b}", TemplateError::Wildcard),
             (&long, TemplateError::TooLong),

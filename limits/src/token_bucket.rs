@@ -370,6 +370,7 @@ mod tests {
                 step(T0 + third - 1, 1, (false, 0, 1, third)),
                 step(T0 + third, 1, (true, 0, 0, 666_666_666)),
                 step(T0 + 3 * SECOND_NS, 0, (true, 2, 0, 0)),
+                step(u64::MAX, 2, (true, 0, 0, 666_666_667)),
             ],
         );
     }
@@ -384,6 +385,7 @@ mod tests {
                 step(T0, 10, (true, 0, 0, 10 * SECOND_NS)),
                 step(T0, 0, (true, 0, 0, 10 * SECOND_NS)),
                 step(T0, 4, (false, 0, 4 * SECOND_NS, 10 * SECOND_NS)),
+                step(T0, 10, (false, 0, 10 * SECOND_NS, 10 * SECOND_NS)),
                 step(T0 + 4 * SECOND_NS, 4, (true, 0, 0, 10 * SECOND_NS)),
             ],
         );

@@ -358,6 +358,13 @@ mod tests {
             (3_000, 1, true, 4, 0, 1_000),
         ];
         check(&rows, |state, now_ms, cost| window.take(state, now_ms, cost));
+        // The tolerance to the millisecond.
+        let rows = [
+            (14_000, 5, true, 0, 0, 1_000),
+            (4_000, 1, false, 0, 11_000, 11_000),
+            (3_999, 1, false, 0, 1, 1),
+        ];
+        check(&rows, |state, now_ms, cost| window.take(state, now_ms, cost));
     }
 
     #[test]
@@ -376,6 +383,10 @@ mod tests {
             // Back within the tolerance: the window of 14 s stays until the clock is there again.
             (13_400, 1, false, 0, 1_700, 2_600),
             (3_400, 1, false, 0, 700, 1_600),
+            // Of the window before the last one nothing is left.
+            (5_000, 0, true, 10, 0, 0),
+            (5_000, 10, true, 0, 0, 2_000),
+            (7_000, 10, true, 0, 0, 2_000),
         ];
         check(&rows, |state, now_ms, cost| window.take(state, now_ms, cost));
     }

@@ -2,6 +2,8 @@
 
 use core::{fmt, str::FromStr, time::Duration};
 
+use glacis_engine::{CivilDate, civil_date};
+
 const SECONDS_A_DAY: u64 = 86_400;
 
 /// A day of the Gregorian calendar, from 1970 on; written as in ISO 8601: `2027-01-31`.
@@ -14,25 +16,10 @@ pub struct Date {
 
 impl Date {
     /// The day, in UTC, at this time since 1970.
-    ///
-    /// The algorithm is Howard Hinnant's (`civil_from_days`): years begin in March, so that the day
-    /// that is there or not is the last one.
     #[must_use]
     pub fn at(time: Duration) -> Self {
-        let days = time.as_secs() / SECONDS_A_DAY + 719_468;
-        let (era, day_of_era) = (days / 146_097, days % 146_097);
-        let year_of_era =
-            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let march_month = (5 * day_of_year + 2) / 153;
-        let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-        let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-        let year = era * 400 + year_of_era + u64::from(month <= 2);
-        Self {
-            year: u16::try_from(year).unwrap_or(u16::MAX),
-            month: u8::try_from(month).unwrap_or(12),
-            day: u8::try_from(day).unwrap_or(31),
-        }
+        let CivilDate { year, month, day } = civil_date(time.as_secs() / SECONDS_A_DAY);
+        Self { year: u16::try_from(year).unwrap_or(u16::MAX), month, day }
     }
 }
 

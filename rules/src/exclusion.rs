@@ -21,10 +21,14 @@ const NAMED_MAX: usize = 64;
 /// Bytes of a tag, a target, a path, an owner or a reason.
 const TEXT_BYTES_MAX: usize = 512;
 
-/// Paths that could mean another one: dot segments, doubled slashes, backslashes, parameters, and the
-/// escapes of them and of control bytes. The same are kept off open routes in `envoy-configs`.
-const AMBIGUOUS_PATH: &str =
-    r"(?i)^[^?]*(?:\.\.|/\.(?:/|$|\?)|//|\x5c|;|%(?:[01]|2[ef]|3b|5c|25|c[01]))";
+/// Paths that could mean another one: dot segments, doubled slashes, backslashes, parameters, fragments, control
+/// bytes, the escapes of them, also as `%uXXXX`, and UTF-8 that is longer than it has to be, escaped or not.
+/// The like are kept off open routes in `envoy-configs`, and `is_ambiguous` of the crate `limits` knows them.
+const AMBIGUOUS_PATH: &str = concat!(
+    r"(?i)^[^?]*(?:\.\.|/\.(?:/|$|\?)|//|[\x5c;#\x00-\x1f\x7f\xc0\xc1]",
+    r"|%(?:[01]|2[ef]|3b|5c|25|7f|u|c[01])",
+    r"|(?:%e0|\xe0)(?:%[89]|[\x80-\x9f])|(?:%f[08c]|[\xf0\xf8\xfc])(?:%8|[\x80-\x8f]))"
+);
 
 /// What some rules do not look at.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ fn exclusion(rules: &[&str], tags: &[&str], targets: &[&str], path: Option<&str>
 }
 
 /// The status of a request.
-fn status(exclusions: &[Exclusion], uri: &str) -> u16 {
+fn status(exclusions: &[Exclusion], uri: &[u8]) -> u16 {
     let text = |text: String| Input::Text { name: "test".to_owned(), text };
     let rules = exclusion_rules(exclusions).unwrap();
     let inputs = [text(rules.before), text(RULES.to_owned()), text(rules.after)];
@@ -41,8 +41,8 @@ fn status(exclusions: &[Exclusion], uri: &str) -> u16 {
         client: endpoint,
         server: endpoint,
     });
-    transaction.request_line(b"GET", uri.as_bytes(), b"HTTP/1.1");
-    transaction.request_header(b"x-a", if uri.ends_with("&h") { b"attack" } else { b"" });
+    transaction.request_line(b"GET", uri, b"HTTP/1.1");
+    transaction.request_header(b"x-a", if uri.ends_with(b"&h") { b"attack" } else { b"" });
     transaction.evaluate_request_headers();
     transaction.evaluate_request_body();
     transaction.verdict().refusal().map_or(200, |refusal| refusal.status)
@@ -69,6 +69,7 @@ fn what_is_excluded_passes_and_nothing_else() {
         (vec![exclusion(&["10-20"], &[], &["ARGS:q"], wiki)], "/wiki/a?r=attack", 410),
         (vec![exclusion(&["30"], &[], &[], Some("/a"))], "/a?q=fine&h", 200),
         (vec![exclusion(&["30"], &[], &[], Some("/a"))], "/a/b?q=fine&h", 430),
+        (vec![exclusion(&["30"], &[], &[], Some("/a"))], "/a#/b&h", 430),
         // The second one counts as well, with an id of its own.
         (
             vec![exclusion(&["10"], &[], &[], wiki), exclusion(&["20"], &[], &[], wiki)],
@@ -76,7 +77,7 @@ fn what_is_excluded_passes_and_nothing_else() {
             200,
         ),
     ] {
-        assert_eq!(status(&exclusions, uri), expected, "{uri}, {exclusions:?}");
+        assert_eq!(status(&exclusions, uri.as_bytes()), expected, "{uri}, {exclusions:?}");
     }
 }
 
@@ -98,13 +99,43 @@ fn a_path_that_may_mean_another_one_is_not_excluded() {
         "/wiki/\\..\\pay",
         "/wiki/%5cpay",
         "/wiki/%c0%ae%c0%ae/pay",
+        "/wiki/%e0%80%ae%e0%80%ae/pay",
+        "/wiki/%E0%80%AFpay",
+        "/wiki/%e0%81%9cpay",
+        "/wiki/%f0%80%80%ae/pay",
+        "/wiki/%f8%80%80%80%afpay",
+        "/wiki/%fc%80%80%80%80%afpay",
+        "/wiki/%u002e%u002E/pay",
+        "/wiki/%U2215pay",
         "/wiki/%00",
+        "/wiki/%7F",
+        "/wiki/\u{1}",
+        "/wiki/\u{7f}",
         "/wiki%2fpay",
     ] {
-        assert_eq!(status(&exclusions, &format!("{path}?q=attack")), 410, "{path}");
+        assert_eq!(status(&exclusions, format!("{path}?q=attack").as_bytes()), 410, "{path}");
     }
-    for path in ["/wiki/M%C3%BCller", "/wiki/a.b", "/wiki/%41"] {
-        assert_eq!(status(&exclusions, &format!("{path}?q=attack&r=../..//")), 200, "{path}");
+    // Overlong UTF-8 as it is, and with some of it escaped.
+    for path in [
+        &b"/wiki/\xc0\xae\xc0\xae/pay"[..],
+        b"/wiki/\xe0\x80\xafpay",
+        b"/wiki/%e0\x80\xafpay",
+        b"/wiki/\xf0%80\x80\xafpay",
+    ] {
+        let uri = [path, b"?q=attack"].concat();
+        assert_eq!(status(&exclusions, &uri), 410, "{path:x?}");
+    }
+    for path in [
+        "/wiki/M%C3%BCller",
+        "/wiki/M\u{fc}ller",
+        "/wiki/M%FCller",
+        "/wiki/%e0%a4%95",
+        "/wiki/%f0%9f%98%80",
+        "/wiki/a.b",
+        "/wiki/%41",
+    ] {
+        let uri = format!("{path}?q=attack&r=../..//");
+        assert_eq!(status(&exclusions, uri.as_bytes()), 200, "{path}");
     }
 }
 

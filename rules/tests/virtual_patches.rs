@@ -101,7 +101,7 @@ fn refused_by_rules(case: &Case, request: &Request) -> bool {
 }
 
 fn refused_by_filter(case: &Case, request: &Request) -> bool {
-    case.patch.matches(&Prepared::new(request), request)
+    case.patch.matches(&Prepared::new(request))
 }
 
 #[test]

@@ -26,6 +26,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::registry::Registry;
+use serde::Serialize;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -409,6 +410,18 @@ pub fn typed(
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     answer
+}
+
+/// A good answer: what is told, in JSON.
+pub fn good(value: &impl Serialize) -> AdminAnswer {
+    match serde_json::to_string(value) {
+        Ok(text) => json(StatusCode::OK, text),
+        // Plain data can be written.
+        Err(error) => {
+            tracing::error!(%error, "an answer of the admin port cannot be written: a bug");
+            bug()
+        }
+    }
 }
 
 /// An answer in plain text.

@@ -172,18 +172,21 @@ const fn socket_mode() -> u32 {
     0o660
 }
 
-/// Reads a file mode: three octal digits, as text.
+/// Reads a file mode: three octal digits, as text, with or without a 0 before them.
 ///
 /// # Errors
 /// When it is something else.
 pub fn octal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let text = String::deserialize(deserializer)?;
-    match u32::from_str_radix(&text, 8) {
-        Ok(mode) if mode <= 0o777 => Ok(mode),
-        _ => Err(serde::de::Error::custom(format!(
-            "\"{text}\" is no file mode: write three octal digits in quotes, such as \"0660\""
-        ))),
-    }
+    let digits = text.strip_prefix('0').filter(|rest| rest.len() == 3).unwrap_or(&text);
+    let is_mode = digits.len() == 3 && digits.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
+    // Whatever passes can be read.
+    let mode = u32::from_str_radix(digits, 8).ok().filter(|_| is_mode);
+    mode.ok_or_else(|| {
+        serde::de::Error::custom(format!(
+            "\"{text}\" is no file mode: write three octal digits and a 0 before them in quotes, such as \"0660\""
+        ))
+    })
 }
 
 /// Where metrics and health are served over HTTP.
@@ -274,14 +277,47 @@ impl Seconds {
 }
 
 /// The least severe events that are logged.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum LogLevel {
     Error,
     Warn,
     Info,
     Debug,
+}
+
+impl LogLevel {
+    /// All of them, the most severe first.
+    pub const ALL: [Self; 4] = [Self::Error, Self::Warn, Self::Info, Self::Debug];
+
+    /// As people write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+        }
+    }
+
+    /// The one of this name.
+    ///
+    /// # Errors
+    /// What to write instead.
+    pub fn named(name: &str) -> Result<Self, &'static str> {
+        let found = Self::ALL.into_iter().find(|level| level.name() == name);
+        found.ok_or("write error, warn, info or debug")
+    }
+}
+
+impl<'de> Deserialize<'de> for LogLevel {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::named(&text).map_err(|instead| {
+            serde::de::Error::custom(format!("\"{text}\" is no log level: {instead}"))
+        })
+    }
 }
 
 impl From<LogLevel> for tracing::Level {
@@ -378,9 +414,28 @@ mod tests {
                     ..Example::default()
                 }),
             ),
+            (
+                "listen: {unix: {path: a.sock, mode: \"640\"}}\n",
+                Ok(Example {
+                    listen: Listen {
+                        unix: Some(UnixSocket {
+                            path: "a.sock".into(),
+                            mode: 0o640,
+                            user: None,
+                            group: None,
+                        }),
+                        ..Listen::default()
+                    },
+                    ..Example::default()
+                }),
+            ),
             ("listen:\n  tpc: 127.0.0.1:1\n", Err(&["line 2", "tpc", "tcp"][..])),
             ("listen: {tcp: nowhere}\n", Err(&["line 1", "nowhere", "127.0.0.1:9001", "null"])),
             ("listen: {unix: {path: a, mode: \"0999\"}}\n", Err(&["0999", "octal"])),
+            ("listen: {unix: {path: a, mode: \"+660\"}}\n", Err(&["+660", "octal"])),
+            ("listen: {unix: {path: a, mode: \"00660\"}}\n", Err(&["00660", "octal"])),
+            ("listen: {unix: {path: a, mode: \"7\"}}\n", Err(&["\"7\"", "octal"])),
+            ("listen: {unix: {path: a, mode: \"\"}}\n", Err(&["octal"])),
             ("listen: [\n", Err(&["line"])),
         ] {
             match (parse::<Example>(text), expected) {
@@ -394,6 +449,15 @@ mod tests {
                 (got, expected) => panic!("{text}: {got:?}, not {expected:?}"),
             }
         }
+    }
+
+    #[test]
+    fn log_levels() {
+        for level in LogLevel::ALL {
+            assert_eq!(parse::<LogLevel>(level.name()).unwrap(), level);
+        }
+        let error = parse::<LogLevel>("trace").unwrap_err().to_string();
+        assert!(error.contains("trace") && error.contains("debug"), "{error}");
     }
 
     #[test]

@@ -2,8 +2,18 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits for SIGTERM or SIGINT. Never returns if signals cannot be received.
+/// Waits for SIGTERM or SIGINT. From then on the process ends at once when the signal comes once more: an operator
+/// who repeats it will not wait. Never returns if signals cannot be received.
 pub async fn ended_by_signal() {
+    signalled().await;
+    tokio::spawn(async {
+        signalled().await;
+        tracing::warn!("ended by a second signal, open streams are cut off");
+        std::process::exit(1);
+    });
+}
+
+async fn signalled() {
     let (Some(mut terminate), Some(mut interrupt)) =
         (listen(SignalKind::terminate()), listen(SignalKind::interrupt()))
     else {
@@ -13,15 +23,6 @@ pub async fn ended_by_signal() {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-}
-
-/// Ends the process when the signal comes once more: an operator who repeats it will not wait.
-pub fn exit_at_second_signal() {
-    tokio::spawn(async {
-        ended_by_signal().await;
-        tracing::warn!("ended by a second signal, open streams are cut off");
-        std::process::exit(1);
-    });
 }
 
 fn listen(kind: SignalKind) -> Option<Signal> {

@@ -9,6 +9,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread,
@@ -39,6 +40,36 @@ impl Priority {
             Self::GivesWay => "out-of-band",
             Self::Admin => "admin",
         }
+    }
+}
+
+/// Somebody waits for work, as long as this is there: what has not begun when it is dropped need not be done.
+#[derive(Debug, Default)]
+pub struct Waiting(Arc<AtomicBool>);
+
+/// Whether nobody [waits](Waiting) any more. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct GivenUp(Arc<AtomicBool>);
+
+impl Waiting {
+    /// For the work, to ask before it begins.
+    #[must_use]
+    pub fn given_up(&self) -> GivenUp {
+        GivenUp(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl GivenUp {
+    /// Whether it is so.
+    #[must_use]
+    pub fn is_so(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -139,6 +170,15 @@ mod tests {
         assert_eq!(received(&mut bug), Err(oneshot::error::TryRecvError::Closed));
         let mut good = evaluators.submit(20, |number| number + 1).unwrap();
         assert_eq!(received(&mut good), Ok(21));
+    }
+
+    #[test]
+    fn nobody_waits_once_it_is_dropped() {
+        let waiting = Waiting::default();
+        let given_up = waiting.given_up();
+        assert!(!given_up.is_so());
+        drop(waiting);
+        assert!(given_up.is_so());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the gRPC services share: the command line, configuration files and reading them anew, listeners and their
-//! TLS, readiness, the admin port, metrics of the process, logs, threads for long work, sinks for lines, OTLP, and
-//! the way a process ends.
+//! TLS, readiness, the admin port, metrics of the process, logs, threads for long work, sinks for lines, OTLP, what
+//! is left to chance, and the way a process ends.
 //!
 //! A service loads its own configuration type with [`config::load`], binds with [`Server::bind`] and
 //! hands its gRPC routes to [`Server::serve`], which returns when the process has been told to end
@@ -10,6 +10,7 @@
 
 pub mod admin;
 pub mod alarm;
+pub mod chance;
 mod clock;
 pub mod command;
 pub mod config;
@@ -27,12 +28,14 @@ mod readiness;
 pub mod reload;
 mod server;
 pub mod sink;
+pub mod status;
+pub mod store;
 pub mod telemetry;
 pub mod tls;
 
 pub use clock::now;
-pub use drain::{ended_by_signal, exit_at_second_signal};
-pub use evaluators::{Evaluators, Priority};
+pub use drain::ended_by_signal;
+pub use evaluators::{Evaluators, GivenUp, Priority, Waiting};
 pub use listener::BindError;
 pub use loss::{LossLabel, Losses};
 pub use priority::give_way;

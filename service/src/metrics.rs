@@ -1,13 +1,30 @@
 //! What metrics are called: one description for each family, from which its registration and its
-//! documentation are made.
+//! documentation are made; and what every service counts of itself.
 
-use core::fmt::Write as _;
+use core::{
+    fmt::{Error, Write as _},
+    sync::atomic::AtomicU64,
+    time::Duration,
+};
 
 use prometheus_client::{
-    encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{MetricType, histogram::Histogram},
+    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder},
+    metrics::{MetricType, counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Metric, Registry},
 };
+
+use crate::{process, tls::TlsMetrics};
+
+/// The labels of a family: `label!(KindLabel, kind: &'static str)`.
+#[macro_export]
+macro_rules! label {
+    ($name:ident, $($field:ident: $type:ty),+ $(,)?) => {
+        #[derive(Clone, Debug, Hash, PartialEq, Eq, ::prometheus_client::encoding::EncodeLabelSet)]
+        struct $name {
+            $($field: $type),+
+        }
+    };
+}
 
 /// What a family measures in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +108,24 @@ impl Described {
         registry.register(self.name, self.help, metric);
     }
 
+    /// Begins this family, for what is looked up when it is asked for.
+    ///
+    /// # Errors
+    /// When the text cannot be written.
+    pub fn descriptor<'e>(
+        &self,
+        encoder: &'e mut DescriptorEncoder<'_>,
+    ) -> Result<MetricEncoder<'e>, Error> {
+        let kind = match self.kind {
+            Kind::Counter => MetricType::Counter,
+            Kind::Gauge => MetricType::Gauge,
+            Kind::Histogram => MetricType::Histogram,
+        };
+        // The library ends a sentence itself, where metrics are registered.
+        let help = format!("{}.", self.help);
+        encoder.encode_descriptor(self.name, &help, None, kind)
+    }
+
     /// Writes `metric` as this family, for what is looked up when it is asked for.
     ///
     /// # Errors
@@ -100,14 +135,7 @@ impl Described {
         encoder: &mut DescriptorEncoder<'_>,
         metric: &impl EncodeMetric,
     ) -> core::fmt::Result {
-        let kind = match self.kind {
-            Kind::Counter => MetricType::Counter,
-            Kind::Gauge => MetricType::Gauge,
-            Kind::Histogram => MetricType::Histogram,
-        };
-        // The library ends a sentence itself, where metrics are registered.
-        let help = format!("{}.", self.help);
-        metric.encode(encoder.encode_descriptor(self.name, &help, None, kind)?)
+        metric.encode(self.descriptor(encoder)?)
     }
 
     /// Its row in a table in Markdown.
@@ -189,3 +217,79 @@ pub const CERTIFICATES: Described = Described::counter(
     &["listener", "result"],
     "Certificates that were read anew: success, or failure (those before stay in use)",
 );
+
+/// Attempts, by how they ended.
+pub const RESULTS: [&str; 2] = [SUCCESS, FAILURE];
+pub(crate) const SUCCESS: &str = "success";
+pub(crate) const FAILURE: &str = "failure";
+
+/// How an attempt ended that was `good`, or not.
+#[must_use]
+pub const fn result(good: bool) -> &'static str {
+    if good { SUCCESS } else { FAILURE }
+}
+
+label!(ResultLabel, result: &'static str);
+label!(VersionLabel, version: &'static str);
+
+/// How often something was read anew, by [result](RESULTS). Clones are the same.
+#[derive(Clone, Debug)]
+pub struct ReloadCounts(Family<ResultLabel, Counter>);
+
+impl Default for ReloadCounts {
+    /// Both at 0, so that the first failure is an increase and not an absence.
+    fn default() -> Self {
+        let counts: Family<ResultLabel, Counter> = Family::default();
+        for result in RESULTS {
+            drop(counts.get_or_create(&ResultLabel { result }));
+        }
+        Self(counts)
+    }
+}
+
+impl ReloadCounts {
+    /// Registers them as `family`, which has one label, `result`.
+    pub fn register(&self, family: &Described, registry: &mut Registry) {
+        family.register(registry, self.0.clone());
+    }
+
+    /// Counts an attempt.
+    pub fn count(&self, good: bool) {
+        self.0.get_or_create(&ResultLabel { result: result(good) }).inc();
+    }
+}
+
+/// What every service counts of itself.
+#[derive(Debug)]
+pub struct ServiceMetrics {
+    lag: Gauge<f64, AtomicU64>,
+    /// Attempts to put another configuration to use.
+    pub reloads: ReloadCounts,
+    /// What is counted of TLS.
+    pub tls: TlsMetrics,
+}
+
+impl ServiceMetrics {
+    /// The metrics of a service of this version, registered in `registry` with those of the process.
+    pub fn register(registry: &mut Registry, version: &'static str) -> Self {
+        let metrics = Self {
+            lag: Gauge::default(),
+            reloads: ReloadCounts::default(),
+            tls: TlsMetrics::default(),
+        };
+        LAG.register(registry, metrics.lag.clone());
+        metrics.reloads.register(&RELOADS, registry);
+        HANDSHAKES.register(registry, metrics.tls.handshakes.clone());
+        CERTIFICATES.register(registry, metrics.tls.reloads.clone());
+        let build: Family<VersionLabel, Gauge> = Family::default();
+        build.get_or_create(&VersionLabel { version }).set(1);
+        BUILD.register(registry, build);
+        process::register(registry);
+        metrics
+    }
+
+    /// Says how late tasks run.
+    pub fn lag(&self, lag: Duration) {
+        self.lag.set(lag.as_secs_f64());
+    }
+}

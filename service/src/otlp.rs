@@ -33,8 +33,8 @@ pub struct Collector {
     pub key: Option<PathBuf>,
     /// How long the collector may take for a batch.
     pub timeout_ms: u32,
-    /// The name of this service (`service.name`).
-    pub service_name: String,
+    /// The name of this service (`service.name`), or nothing for that of its program.
+    pub service_name: Option<String>,
 }
 
 impl Default for Collector {
@@ -45,7 +45,7 @@ impl Default for Collector {
             certificate: None,
             key: None,
             timeout_ms: 5_000,
-            service_name: "glacis-ext-proc".to_owned(),
+            service_name: None,
         }
     }
 }

@@ -1,10 +1,13 @@
-//! Reading configuration anew while the service runs: when its content has changed, and at SIGHUP.
+//! Reading what a service runs by anew: when its content has changed, and at SIGHUP.
 
 use core::{panic::AssertUnwindSafe, time::Duration};
 use std::{
     io,
     panic::catch_unwind,
-    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    },
     thread,
     time::Instant,
 };
@@ -26,7 +29,7 @@ pub trait Reload: Send + 'static {
     fn reload(&mut self);
 }
 
-/// The last attempt to put another configuration to use, as the admin port tells it.
+/// The last attempt to put something new to use, as the admin port tells it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct LastReload {
     /// Seconds since 1970.
@@ -35,28 +38,64 @@ pub struct LastReload {
     pub error: Option<String>,
 }
 
-/// Tries to put another configuration to use, and says in the log what came of it.
-pub fn attempt(reload: impl FnOnce() -> Result<(), Failure>) -> LastReload {
+/// What became of readings while the service runs, for the admin port. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Reloads(Arc<Mutex<Told>>);
+
+#[derive(Debug, Default)]
+struct Told {
+    last: Option<LastReload>,
+    /// The keys that differ from the start and are read only then.
+    restart_needed: Vec<&'static str>,
+}
+
+impl Reloads {
+    /// Remembers what came of an attempt.
+    pub fn attempted(&self, last: LastReload) {
+        self.told().last = Some(last);
+    }
+
+    /// What came of the last attempt, if there was one.
+    #[must_use]
+    pub fn last(&self) -> Option<LastReload> {
+        self.told().last.clone()
+    }
+
+    /// Remembers which keys of the configuration in use wait for a restart, and says it in the log.
+    pub fn wait_for_restart(&self, keys: Vec<&'static str>) {
+        for key in &keys {
+            tracing::warn!(key, "changed, but read at the start only: restart to put it to use");
+        }
+        self.told().restart_needed = keys;
+    }
+
+    /// The keys that wait for a restart.
+    #[must_use]
+    pub fn restart_needed(&self) -> Vec<&'static str> {
+        self.told().restart_needed.clone()
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tries to put something new to use, and says in the log what came of it. `what` names it there.
+pub fn attempt(what: &str, reload: impl FnOnce() -> Result<(), Failure>) -> LastReload {
     let began = Instant::now();
     // A panic, which is a bug, must not end the thread: no other configuration would be read then, and nobody be told.
     let result = catch_unwind(AssertUnwindSafe(reload))
         .unwrap_or_else(|_| Err("a bug: reading it panicked, see the log".into()));
     let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     match &result {
-        Ok(()) => tracing::info!(milliseconds, "the new configuration is in use"),
+        Ok(()) => tracing::info!(what, milliseconds, "what was read anew is in use"),
         Err(error) => tracing::error!(
+            what,
             %error,
-            "the new configuration is not good: the one before stays in use"
+            "what was read anew is not good: what was there before stays in use"
         ),
     }
     LastReload { at: now().as_secs(), error: result.err().map(|error| error.to_string()) }
-}
-
-/// Says in the log which keys of the configuration in use wait for a restart.
-pub fn restart_needed(keys: &[&'static str]) {
-    for key in keys {
-        tracing::warn!(key, "changed, but read at the start only: restart to put it to use");
-    }
 }
 
 /// The keys in which two configurations differ: `differing!(one, other; listen, admin)`.
@@ -69,11 +108,11 @@ macro_rules! differing {
 
 /// Looks after `target` on a thread of its own for as long as the runtime runs: it is read anew at SIGHUP,
 /// and when two looks, `interval` apart, find the same new content. (A file that is being written is not
-/// the same twice.) Without an interval only at SIGHUP.
+/// the same twice.) Without an interval only at SIGHUP. `what` names it in the log.
 ///
 /// # Errors
 /// When no signals can be received or no thread be started.
-pub fn watch(target: impl Reload, interval: Option<Duration>) -> io::Result<()> {
+pub fn watch(what: &str, target: impl Reload, interval: Option<Duration>) -> io::Result<()> {
     let mut hangups = signal(SignalKind::hangup())?;
     // One is enough: a hangup that comes while another waits asks for nothing more.
     let (sender, receiver) = sync_channel(1);
@@ -84,7 +123,8 @@ pub fn watch(target: impl Reload, interval: Option<Duration>) -> io::Result<()> 
             }
         }
     });
-    let look_after = move || look_after(target, interval, &receiver);
+    let what = what.to_owned();
+    let look_after = move || look_after(&what, target, interval, &receiver);
     thread::Builder::new().name("reload".to_owned()).spawn(look_after)?;
     Ok(())
 }
@@ -94,7 +134,12 @@ fn wake(sender: &SyncSender<()>) -> bool {
     !matches!(sender.try_send(()), Err(std::sync::mpsc::TrySendError::Disconnected(())))
 }
 
-fn look_after(mut target: impl Reload, interval: Option<Duration>, hangups: &Receiver<()>) {
+fn look_after(
+    what: &str,
+    mut target: impl Reload,
+    interval: Option<Duration>,
+    hangups: &Receiver<()>,
+) {
     // Reading anew must not take from those that serve.
     give_way();
     let mut last = target.as_read();
@@ -105,13 +150,13 @@ fn look_after(mut target: impl Reload, interval: Option<Duration>, hangups: &Rec
         };
         match woken {
             Ok(()) => {
-                tracing::info!("SIGHUP: reading the configuration anew");
+                tracing::info!(what, "SIGHUP: it is read anew");
                 target.reload();
             }
             Err(RecvTimeoutError::Timeout) => {
                 let now = target.now();
                 if now == last && now != target.as_read() {
-                    tracing::info!("the configuration has changed: reading it anew");
+                    tracing::info!(what, "it has changed: it is read anew");
                     target.reload();
                 }
                 last = now;
@@ -123,8 +168,6 @@ fn look_after(mut target: impl Reload, interval: Option<Duration>, hangups: &Rec
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::*;
 
     /// Content as a script: what each look finds.
@@ -156,7 +199,7 @@ mod tests {
         let script = Script { looks, read: 0, found: Arc::clone(&found) };
         let (sender, receiver) = sync_channel(1);
         let thread = thread::spawn(move || {
-            look_after(script, Some(Duration::from_millis(1)), &receiver);
+            look_after("a script", script, Some(Duration::from_millis(1)), &receiver);
         });
         thread::sleep(Duration::from_millis(100));
         drop(sender);
@@ -166,10 +209,10 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_attempt_that_failed() {
-        assert_eq!(attempt(|| Ok(())).error, None);
-        let refused = attempt(|| Err("not good".into()));
+        assert_eq!(attempt("tests", || Ok(())).error, None);
+        let refused = attempt("tests", || Err("not good".into()));
         assert_eq!(refused.error.as_deref(), Some("not good"));
-        let panicked = attempt(|| panic!("a bug"));
+        let panicked = attempt("tests", || panic!("a bug"));
         assert!(panicked.error.is_some_and(|error| error.contains("a bug")));
     }
 

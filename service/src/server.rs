@@ -9,7 +9,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
     sync::watch,
-    task::JoinSet,
+    task::{JoinError, JoinSet},
 };
 use tokio_stream::{
     Stream, StreamExt as _,
@@ -58,6 +58,8 @@ pub struct Server {
 pub enum ServeError {
     /// gRPC cannot be served.
     Grpc(transport::Error),
+    /// A listener is gone although nobody closed it; with the panic, which is a bug, if it was one.
+    Listener(Option<JoinError>),
     /// The thread of the admin port cannot be started.
     Thread(io::Error),
 }
@@ -66,6 +68,8 @@ impl fmt::Display for ServeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Grpc(error) => write!(f, "gRPC cannot be served: {error}"),
+            Self::Listener(None) => f.write_str("gRPC is no longer served: a listener has ended"),
+            Self::Listener(Some(error)) => write!(f, "gRPC is no longer served: {error}"),
             Self::Thread(error) => write!(f, "the admin port has no thread: {error}"),
         }
     }
@@ -129,7 +133,7 @@ impl Server {
     /// `name` is the gRPC service whose health is reported, besides the empty name.
     ///
     /// # Errors
-    /// When gRPC cannot be served; not for what goes wrong on one connection.
+    /// When gRPC cannot be served, or no longer; not for what goes wrong on one connection.
     pub async fn serve(
         self,
         routes: Routes,
@@ -171,7 +175,7 @@ impl Server {
         }
         let finished = tokio::select! {
             () = end => None,
-            finished = serving.join_next() => finished,
+            Some(finished) = serving.join_next() => Some(finished),
         };
         tracing::info!("draining: not ready any more, open streams finish");
         readiness.hold(DRAINING, "the process ends");
@@ -190,10 +194,16 @@ impl Server {
             // Already gone is as good.
             let _ = std::fs::remove_file(path);
         }
-        match finished {
-            Some(Ok(Err(error))) => Err(ServeError::Grpc(error)),
-            _ => Ok(()),
-        }
+        finished.map_or(Ok(()), |finished| Err(unasked(finished)))
+    }
+}
+
+/// Why a listener has ended that nobody has told to.
+fn unasked(finished: Result<Result<(), transport::Error>, JoinError>) -> ServeError {
+    match finished {
+        Ok(Ok(())) => ServeError::Listener(None),
+        Ok(Err(error)) => ServeError::Grpc(error),
+        Err(error) => ServeError::Listener(Some(error)),
     }
 }
 
@@ -263,4 +273,24 @@ fn builder() -> transport::Server {
 async fn closed(mut close: watch::Receiver<bool>) {
     // An error means that the sender is gone: then it is time to end as well.
     let _ = close.wait_for(|closed| *closed).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn bug() -> Result<(), transport::Error> {
+        panic!("a bug")
+    }
+
+    #[tokio::test]
+    async fn a_listener_that_ends_by_itself_is_an_error() {
+        let mut listeners = JoinSet::new();
+        listeners.spawn(async { Ok(()) });
+        let ended = unasked(listeners.join_next().await.unwrap());
+        assert!(ended.to_string().contains("a listener has ended"), "{ended}");
+        listeners.spawn(bug());
+        let panicked = unasked(listeners.join_next().await.unwrap());
+        assert!(panicked.to_string().contains("panicked"), "{panicked}");
+    }
 }

@@ -3,13 +3,7 @@
 use tracing::{Level, Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::{Registry, layer::SubscriberExt as _, reload};
 
-/// The names of the levels, the most severe first.
-const LEVELS: [(&str, Level); 4] = [
-    ("error", Level::ERROR),
-    ("warn", Level::WARN),
-    ("info", Level::INFO),
-    ("debug", Level::DEBUG),
-];
+use crate::config;
 
 /// The level from which on events are logged: it can be changed while the process runs. Clones are the
 /// same.
@@ -43,7 +37,8 @@ impl LogLevel {
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
         let filter = self.filter.clone_current()?;
-        LEVELS.iter().find(|(_, level)| filter == *level).map(|(name, _)| *name)
+        let level = config::LogLevel::ALL.into_iter().find(|level| filter == Level::from(*level));
+        level.map(config::LogLevel::name)
     }
 
     /// Sets it by its name: `error`, `warn`, `info` or `debug`.
@@ -51,9 +46,8 @@ impl LogLevel {
     /// # Errors
     /// What to write instead.
     pub fn set(&self, name: &str) -> Result<(), &'static str> {
-        let known = LEVELS.iter().find(|(known, _)| *known == name);
-        let (_, level) = known.ok_or("write error, warn, info or debug")?;
-        let set = self.filter.reload(LevelFilter::from_level(*level));
+        let level = config::LogLevel::named(name)?;
+        let set = self.filter.reload(LevelFilter::from_level(level.into()));
         set.map_err(|_| "logs are not kept by this process")
     }
 }

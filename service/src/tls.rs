@@ -29,7 +29,8 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
     listener::not_accepted,
-    reload::{self, Reload},
+    metrics::{FAILURE, RESULTS, SUCCESS, result},
+    reload::{self, Reload, attempt},
 };
 
 /// Bytes of a file with certificates or a key.
@@ -188,7 +189,7 @@ impl Default for TlsMetrics {
             for result in Self::RESULTS {
                 drop(handshakes.get_or_create(&TlsLabel { listener, result }));
             }
-            for result in [SUCCESS, FAILURE] {
+            for result in RESULTS {
                 drop(reloads.get_or_create(&TlsLabel { listener, result }));
             }
         }
@@ -236,7 +237,12 @@ impl Gate {
     /// Looks for other files as long as the runtime runs, see [`reload::watch`].
     pub(crate) fn watch(&self, interval: Option<Duration>) -> io::Result<()> {
         let read = self.tls.digest();
-        reload::watch(Reloader { gate: self.clone(), read }, interval)
+        reload::watch(&self.what(), Reloader { gate: self.clone(), read }, interval)
+    }
+
+    /// What logs of reading them anew call them.
+    fn what(&self) -> String {
+        format!("certificates of {}", self.listener)
     }
 
     /// The handshake; `None` if it fails, which is counted.
@@ -275,8 +281,6 @@ impl Gate {
     }
 }
 
-const SUCCESS: &str = "success";
-const FAILURE: &str = "failure";
 const TIMEOUT: &str = "timeout";
 const NAME: &str = "name";
 
@@ -304,17 +308,12 @@ impl Reload for Reloader {
         }
         self.read = now;
         let Gate { listener, protocols, tls, current, metrics } = &self.gate;
-        let result = match tls.load(protocols) {
-            Ok(config) => {
-                *current.write().unwrap_or_else(PoisonError::into_inner) = config;
-                tracing::info!(listener, "new certificates are in use");
-                SUCCESS
-            }
-            Err(error) => {
-                tracing::error!(listener, %error, "the certificates before stay in use");
-                FAILURE
-            }
-        };
+        let last = attempt(&self.gate.what(), || {
+            let config = tls.load(protocols)?;
+            *current.write().unwrap_or_else(PoisonError::into_inner) = config;
+            Ok(())
+        });
+        let result = result(last.error.is_none());
         metrics.reloads.get_or_create(&TlsLabel { listener, result }).inc();
     }
 }

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::bench::measure::cpu_seconds;
+use crate::bench::measure::{cpu_seconds, resident_bytes};
 use crate::decisions::ghz::{CALLS, CONNECTIONS, Ghz};
 use crate::decisions::{Seen, summary};
 use crate::failure::{Failure, Outcome, doing, io};
@@ -36,7 +36,6 @@ use crate::log::Folder;
 use crate::ports;
 use crate::rate_limit::{ExtAuthz, Theirs, descriptor};
 use crate::redis::Redis;
-use crate::soak::resident_bytes;
 
 /// Before anything counts.
 const WARM_UP: Duration = Duration::from_millis(300);

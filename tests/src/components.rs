@@ -21,11 +21,11 @@ use glacis_limits::network_list::NetworkList;
 use glacis_limits::token_bucket::{BucketState, TokenBucket};
 use tonic::transport::{Channel, Endpoint};
 
+use crate::bench::measure::resident_bytes;
 use crate::decisions;
 use crate::failure::{Failure, Outcome, doing};
 use crate::log::Folder;
 use crate::redis::Redis;
-use crate::soak::resident_bytes;
 
 /// Calls of one sample of what takes nanoseconds.
 const BATCH: u32 = 1_000;

@@ -12,14 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::bench::measure::{Account, cpu_seconds};
+use crate::bench::measure::{Account, cpu_seconds, resident_bytes};
 use crate::envoy::Envoy;
 use crate::ext_proc::{ExtProc, edited};
 use crate::failure::{Failure, Outcome, doing};
 use crate::http::{Connection, Request};
 use crate::log::Folder;
 use crate::process::Process;
-use crate::soak::resident_bytes;
 use crate::{ports, settings};
 use ghz::Ghz;
 

@@ -31,7 +31,6 @@ const START: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct ExtProc {
     process: Process,
-    program: PathBuf,
     config: PathBuf,
     log: PathBuf,
     admin: SocketAddr,
@@ -58,13 +57,12 @@ impl ExtProc {
     ///
     /// As [`ExtProc::start`].
     pub fn start_with(config: &str, admin_port: u16, folder: &Folder) -> Outcome<Self> {
-        let program = settings::ext_proc()?;
         let config = folder.write(CONFIG, config)?;
         let log = folder.file(LOG);
-        let process = spawn(&program, &config, &log)?;
+        let process = spawn(&config, &log)?;
         let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, admin_port));
         let shipped = String::new();
-        let mut ext_proc = Self { process, program, config, log, admin, shipped };
+        let mut ext_proc = Self { process, config, log, admin, shipped };
         ext_proc.wait_until_ready()?;
         Ok(ext_proc)
     }
@@ -76,7 +74,7 @@ impl ExtProc {
     /// As [`ExtProc::start`].
     pub fn restart(&mut self) -> Outcome<()> {
         self.process.kill();
-        self.process = spawn(&self.program, &self.config, &self.log)?;
+        self.process = spawn(&self.config, &self.log)?;
         self.wait_until_ready()
     }
 
@@ -146,10 +144,15 @@ fn environment() -> impl Iterator<Item = (&'static str, &'static str)> {
     lines.flat_map(str::split_whitespace).filter_map(|variable| variable.split_once('='))
 }
 
-fn spawn(program: &Path, config: &Path, log: &Path) -> Outcome<Process> {
-    let mut command = Command::new(program);
-    command.arg("--config").arg(config).current_dir(settings::root()).envs(environment());
-    Process::start("ext-proc", &mut command, log)
+/// ext-proc with this configuration, in the environment of its image.
+pub(crate) fn command(config: &Path) -> Outcome<Command> {
+    let mut command = Command::new(settings::ext_proc()?);
+    command.arg("--config").arg(config).envs(environment());
+    Ok(command)
+}
+
+fn spawn(config: &Path, log: &Path) -> Outcome<Process> {
+    Process::start("ext-proc", command(config)?.current_dir(settings::root()), log)
 }
 
 /// The shipped configuration with these ports, and with everything where it is.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::process::ExitCode;
 
 /// A failure of the harness, not of what it tests.
 pub struct Failure(String);
@@ -39,4 +40,17 @@ pub fn io(what: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
 /// For `map_err`: says what was to be done.
 pub fn doing<E: fmt::Display>(what: &str) -> impl FnOnce(E) -> Failure {
     move |error| Failure(format!("cannot {what}: {error}"))
+}
+
+/// How the program `name` ends: well if all was good, and otherwise with a failure on standard error, if there is one.
+#[allow(clippy::print_stderr, reason = "the last words of a command line tool")]
+pub fn exit(name: &str, outcome: Outcome<bool>) -> ExitCode {
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("{name}: {failure}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use glacis_limits::geo::{Country, CountryTable};
 use serde_json::json;
 
+use crate::bench::measure::resident_bytes;
 use crate::bench::stack::bundle;
 use crate::decisions::{Seen, load, open, summary};
 use crate::envoy::Envoy;
@@ -19,7 +20,6 @@ use crate::ext_proc::edited;
 use crate::failure::{Outcome, io};
 use crate::http::Request;
 use crate::log::Folder;
-use crate::soak::resident_bytes;
 use crate::{ports, settings};
 
 /// The listeners, in the order of all results.

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::bench::measure::Account;
 use crate::failure::{Failure, Outcome};
 use crate::fleet::{Fleet, Setup};
 use crate::traffic::{Load, Record, Row, Traffic, rows};
@@ -141,7 +142,7 @@ fn look(fleet: &mut Fleet, records: &[Record]) -> Outcome<Look> {
             name => fleet.member(name)?.process().map(|process| process.id()),
         };
         let id = id.ok_or_else(|| Failure::new(format!("{name} has ended")))?;
-        let size = resident_bytes(id).map_err(|_| Failure::new(format!("{name} has ended")))?;
+        let size = Account::of(name, id)?.rss;
         values.insert(format!("{name} memory MiB"), size as f64 / f64::from(1 << 20));
         values.insert(format!("{name} files"), entries(id, "fd"));
         values.insert(format!("{name} threads"), entries(id, "task"));
@@ -152,19 +153,6 @@ fn look(fleet: &mut Fleet, records: &[Record]) -> Outcome<Look> {
         values.insert(format!("latency {name} ms"), latencies.at(share) * 1e3);
     }
     Ok(Look { seconds: 0.0, values })
-}
-
-/// Bytes of a process in memory, as Linux tells it (proc(5), `VmRSS`).
-///
-/// # Errors
-///
-/// If there is no such process.
-pub fn resident_bytes(id: u32) -> Outcome<u64> {
-    let path = format!("/proc/{id}/status");
-    let status = fs::read_to_string(&path).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kib.map(|kib| kib << 10).ok_or_else(|| Failure::new(format!("{path} does not say VmRSS")))
 }
 
 fn entries(id: u32, what: &str) -> f64 {

@@ -41,6 +41,20 @@ const TRUSTED_HOPS_MAX: u64 = 16;
 /// How much of a text that is no JSON is shown, in bytes.
 const START_BYTES: usize = 24;
 
+const FIELDS: &[&str] = &[
+    "address_lists",
+    "geo",
+    "asn",
+    "bots",
+    "virtual_patches",
+    "virtual_patch_feed",
+    "trusted_hops",
+    "failure_mode",
+    "rate_limits",
+    "first_verdict",
+    "guard",
+];
+
 /// A configuration, checked.
 #[derive(Debug)]
 pub(crate) struct Config {
@@ -92,19 +106,6 @@ impl Config {
 
 fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
     let json = read_json(text, problems)?;
-    const FIELDS: &[&str] = &[
-        "address_lists",
-        "geo",
-        "asn",
-        "bots",
-        "virtual_patches",
-        "virtual_patch_feed",
-        "trusted_hops",
-        "failure_mode",
-        "rate_limits",
-        "first_verdict",
-        "guard",
-    ];
     let object = Object::new("$", &json, FIELDS, problems)?;
     let lists = lists::read(&object, problems);
     let trusted_hops = object.whole("trusted_hops", 0, 0, TRUSTED_HOPS_MAX, problems);
@@ -117,6 +118,7 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
     let rate_limits = limit::read_all(&object, problems);
     let first_verdict = first_verdict::read(&object, problems);
     let guard = guard::read(&object, problems);
+    check_beside_guard(&object, problems);
     check_origins(&object, &rate_limits, first_verdict.as_ref(), problems);
     let trusted_hops = u8::try_from(trusted_hops).ok()?;
     let of_countries = geo.as_ref().and_then(|geo| geo.source.feed());
@@ -170,6 +172,21 @@ fn check_origins(
                 format_args!("it asks for the {what}, but nothing says which it is; write {field}"),
             );
         }
+    }
+}
+
+/// What stands beside a guard would have no effect, and somebody would rely on it.
+fn check_beside_guard(object: &Object<'_>, problems: &mut Problems) {
+    if object.field("guard").is_none() {
+        return;
+    }
+    for name in FIELDS.iter().filter(|name| **name != "guard" && object.field(name).is_some()) {
+        problems.add::<()>(
+            &object.path_of(name),
+            format_args!(
+                "a guard looks at nothing else; remove it, or configure another filter for it"
+            ),
+        );
     }
 }
 

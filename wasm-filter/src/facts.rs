@@ -95,7 +95,7 @@ impl<'a> Facts<'a> {
         let mut patches = patches.peekable();
         patches.peek()?;
         let prepared = Prepared::new(self);
-        patches.position(|patch| patch.holds(now_seconds) && patch.matches(&prepared, self))
+        patches.position(|patch| patch.holds(now_seconds) && patch.matches(&prepared))
     }
 
     /// The country that a header field names; unknown if it names none.

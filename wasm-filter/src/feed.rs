@@ -82,7 +82,7 @@ impl Feed {
     /// A feed with what another worker, or this one before it was started again, has left.
     pub(crate) fn restored(source: Source, shared: &impl SharedData) -> Self {
         let kept = shared.read(&key(&source)).map(|stored| stored.value).unwrap_or_default();
-        let (content, etag) = match unpacked(&kept).and_then(|(etag, text)| {
+        let (content, etag) = match unpacked(&source, &kept).and_then(|(etag, text)| {
             Some((Content::parse(source.kind, text).ok()?, etag.to_owned()))
         }) {
             Some((content, etag)) => (Some(content), etag),
@@ -130,10 +130,9 @@ impl Feed {
 
     /// Whether it is time to ask for it.
     pub(crate) fn is_due(&self, now_ns: u64) -> bool {
-        let free = self.waiting.is_none_or(|(_, until_ns)| now_ns > until_ns);
-        // A clock that was set back by more than a refresh must not stop the list.
-        let far_ns = (self.source.refresh_seconds + RETRY_SECONDS) * SECOND_NS;
-        free && (now_ns >= self.due_ns || self.due_ns - now_ns > far_ns)
+        let refresh_ns = (self.source.refresh_seconds + RETRY_SECONDS) * SECOND_NS;
+        let waits = |(_, until_ns)| is_to_come(until_ns, now_ns, self.given_up_after_ns());
+        !self.waiting.is_some_and(waits) && !is_to_come(self.due_ns, now_ns, refresh_ns)
     }
 
     /// The fields of the request.
@@ -153,9 +152,7 @@ impl Feed {
 
     /// Notes that the call is under way, or could not be made.
     pub(crate) fn called(&mut self, number: Option<u32>, now_ns: u64) {
-        let timeout_ns = u64::try_from(self.source.timeout.as_nanos()).unwrap_or(u64::MAX);
-        // Envoy ends a call at its timeout; should its answer be lost, another is made.
-        let until_ns = now_ns.saturating_add(timeout_ns).saturating_add(RETRY_SECONDS * SECOND_NS);
+        let until_ns = now_ns.saturating_add(self.given_up_after_ns());
         self.waiting = number.map(|number| (number, until_ns));
         if number.is_none() {
             self.retry(now_ns);
@@ -206,8 +203,14 @@ impl Feed {
         self.etag = plain_etag(&response.etag);
         self.content = Some(content);
         // Without it the list is of use, too; only a new VM begins without.
-        let _ = shared.put(&key(&self.source), &packed(&self.etag, text));
+        let _ = shared.put(&key(&self.source), &packed(&self.source, &self.etag, text));
         Ok(Change::Replaced)
+    }
+
+    /// Envoy ends a call at its timeout; should its answer be lost, another is made.
+    fn given_up_after_ns(&self) -> u64 {
+        let timeout_ns = u64::try_from(self.source.timeout.as_nanos()).unwrap_or(u64::MAX);
+        timeout_ns.saturating_add(RETRY_SECONDS * SECOND_NS)
     }
 
     fn retry(&mut self, now_ns: u64) {
@@ -226,13 +229,28 @@ fn key(source: &Source) -> String {
     format!("glacis.wasm/2/{kind}/{}", source.name)
 }
 
-/// The entity tag in a line of its own, then the text.
-fn packed(etag: &str, text: &str) -> Vec<u8> {
-    [etag, "\n", text].concat().into_bytes()
+/// Whether a time is still to come. One that is further away than it was ever set is none: the clock was set back
+/// since, and that must not stop the list.
+const fn is_to_come(then_ns: u64, now_ns: u64, most_ns: u64) -> bool {
+    let left_ns = then_ns.saturating_sub(now_ns);
+    left_ns > 0 && left_ns <= most_ns
 }
 
-fn unpacked(kept: &[u8]) -> Option<(&str, &str)> {
-    str::from_utf8(kept).ok()?.split_once('\n')
+/// Where it was fetched and the entity tag, in a line of their own each, then the text.
+fn packed(source: &Source, etag: &str, text: &str) -> Vec<u8> {
+    [place(source).as_str(), "\n", etag, "\n", text].concat().into_bytes()
+}
+
+/// The entity tag and the text, if they are from the same place: another one may give another text the same tag,
+/// and would say for ever that nothing has changed.
+fn unpacked<'a>(source: &Source, kept: &'a [u8]) -> Option<(&'a str, &'a str)> {
+    let (from, rest) = str::from_utf8(kept).ok()?.split_once('\n')?;
+    if from == place(source) { rest.split_once('\n') } else { None }
+}
+
+/// The server and the path. None of the three has a space.
+fn place(source: &Source) -> String {
+    format!("{} {} {}", source.cluster, source.authority, source.path)
 }
 
 /// The tag, if it can stand in a header field.
@@ -400,17 +418,56 @@ mod tests {
         feed.called(Some(7), T0);
         assert!(feed.awaits(7) && !feed.awaits(8) && !feed.is_due(T0 + SECOND_NS));
         assert!(feed.is_due(T0 + 12 * SECOND_NS), "an answer that never comes");
+        assert!(!feed.is_due(T0) && feed.is_due(T0 - SECOND_NS), "and the clock was set back");
         feed.called(None, T0);
         assert!(!feed.is_due(T0 + 9 * SECOND_NS) && feed.is_due(T0 + 10 * SECOND_NS));
         assert!(feed.is_due(T0 - 1_000 * SECOND_NS), "the clock was set back");
+        let slow = Source { refresh_seconds: 1, timeout: Duration::from_secs(60), ..source() };
+        let mut feed = Feed::restored(slow, &shared);
+        feed.called(Some(7), T0);
+        assert!(!feed.is_due(T0) && !feed.is_due(T0 + 69 * SECOND_NS), "one call at a time");
     }
 
     #[test]
     fn what_others_left_in_shared_data() {
-        for kept in [&b""[..], b"\xFF\n", b"no line", b"etag\nnonsense"] {
+        let place = "lists lists.example /block.txt\n";
+        let rows = [
+            (format!("{place}\n10.0.0.0/8 deny"), true),
+            (format!("{place}etag\nnonsense"), false),
+            (format!("{place}no line"), false),
+            ("etag\n10.0.0.0/8 deny".to_owned(), false),
+            ("no line".to_owned(), false),
+            (String::new(), false),
+        ];
+        for (kept, expected) in rows {
             let shared = Memory::default();
-            shared.put("glacis.wasm/2/feed/block", kept).unwrap();
-            assert!(Feed::restored(source(), &shared).list().is_none());
+            shared.put("glacis.wasm/2/feed/block", kept.as_bytes()).unwrap();
+            assert_eq!(!Feed::restored(source(), &shared).is_empty(), expected, "{kept:?}");
+        }
+        let shared = Memory::default();
+        shared.put("glacis.wasm/2/feed/block", b"\xFF\n").unwrap();
+        assert!(Feed::restored(source(), &shared).is_empty());
+    }
+
+    /// What another server or path has given under the same name is not begun with, nor is its tag repeated.
+    #[test]
+    fn another_place_begins_anew() {
+        let shared = Memory::default();
+        let mut feed = Feed::restored(source(), &shared);
+        feed.answered(&good("10.0.0.0/8 deny", "\"a\""), T0, &shared).unwrap();
+        let other = || "other".to_owned();
+        let rows = [
+            (Source { refresh_seconds: 7, required: true, ..source() }, true),
+            (Source { cluster: other(), ..source() }, false),
+            (Source { authority: other(), ..source() }, false),
+            (Source { path: "/other".to_owned(), ..source() }, false),
+            (Source { name: other(), ..source() }, false),
+        ];
+        for (source, expected) in rows {
+            let next = Feed::restored(source.clone(), &shared);
+            assert_eq!(denies(&next, "10.1.1.1"), expected, "{source:?}");
+            let asks = next.request().iter().any(|(name, _)| *name == "if-none-match");
+            assert_eq!(asks, expected, "{source:?}");
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::facts::{Facts, Request as _};
 use crate::first_verdict;
 use crate::host::{self, Head, Proxy};
 use crate::policy::{Judgement, Reason, Verdict};
-use crate::root::Plugin;
+use crate::root::{Plugin, Unconfigured};
 use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::Action;
 use std::rc::Rc;
@@ -15,14 +15,14 @@ use std::rc::Rc;
 /// One request and its response.
 #[derive(Debug)]
 pub(crate) struct Http {
-    /// Absent if Envoy sends a request to a plugin that has refused its configuration.
-    plugin: Option<Rc<Plugin>>,
+    /// What counts it instead if Envoy sends it to a plugin that has refused its configuration.
+    plugin: Result<Rc<Plugin>, Unconfigured>,
     /// What the response of the upstream is to get; taken when it has got it.
     response_fields: Vec<Field>,
 }
 
 impl Http {
-    pub(crate) fn new(plugin: Option<Rc<Plugin>>) -> Self {
+    pub(crate) fn new(plugin: Result<Rc<Plugin>, Unconfigured>) -> Self {
         Self { plugin, response_fields: Vec::new() }
     }
 
@@ -81,14 +81,18 @@ impl Context for Http {}
 
 impl HttpContext for Http {
     fn on_http_request_headers(&mut self, _num_headers: usize, end_of_stream: bool) -> Action {
-        let Some(plugin) = self.plugin.clone() else {
-            let reason = Reason::NoConfiguration;
-            host::note_verdict(reason.property());
-            return answered(Answer::new(
-                &Verdict::Undecided(reason, FailureMode::Closed).into(),
-                &[],
-                host::request_id,
-            ));
+        let plugin = match self.plugin.clone() {
+            Ok(plugin) => plugin,
+            Err(unconfigured) => {
+                let reason = Reason::NoConfiguration;
+                host::note_verdict(reason.property());
+                unconfigured.count();
+                return answered(Answer::new(
+                    &Verdict::Undecided(reason, FailureMode::Closed).into(),
+                    &[],
+                    host::request_id,
+                ));
+            }
         };
         if let Some(guard) = plugin.policy.guard() {
             let found = guard.look(&Head::apart(), host::first_verdict, host::route_name);

@@ -7,12 +7,12 @@ use crate::guard::Found;
 use crate::host::{self, Counter, Proxy, Tally};
 use crate::http::Http;
 use crate::lease::Lending;
-use crate::policy::{Judgement, PASSED, Policy, Verdict};
+use crate::policy::{Judgement, PASSED, Policy, Reason, Verdict};
 use crate::seed;
 use glacis_limits::network_list::NetworkList;
 use proxy_wasm::traits::{Context, HttpContext, RootContext};
 use proxy_wasm::types::ContextType;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -21,6 +21,10 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(crate) struct Root {
     plugin: Option<Rc<Plugin>>,
+    /// Whether the next tick is the first one of a configuration.
+    first_tick: bool,
+    /// Made when the first request comes without a plugin, which hardly ever happens.
+    unconfigured: OnceCell<Unconfigured>,
 }
 
 /// What all requests of a worker share.
@@ -59,6 +63,16 @@ pub(crate) struct Counters {
     guard: [(Found, Counter); 4],
 }
 
+/// What counts requests that Envoy sends to a plugin that has refused its configuration. They are one pair for all
+/// of them: Envoy keeps another entry for each time that a metric is defined.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unconfigured {
+    errors: Counter,
+    in_words: Counter,
+}
+
+const ERRORS: &str = "glacis_wasm_errors_total";
+
 /// A quarter of the shortest refresh, which is what a list can be late by: with ticks as far apart as refreshes,
 /// an answer that takes a moment would make the list miss every second tick. Statistics are late by as much.
 const TICK: Duration = Duration::from_millis(250);
@@ -86,6 +100,7 @@ impl RootContext for Root {
         match configured() {
             Ok(plugin) => {
                 host::tick_every(FIRST_TICK);
+                self.first_tick = true;
                 // Requests may keep the one before for long, and no tick comes to it any more.
                 if let Some(before) = self.plugin.replace(Rc::new(plugin)) {
                     before.counters.tell();
@@ -100,17 +115,19 @@ impl RootContext for Root {
     }
 
     fn on_tick(&mut self) {
-        let leases = self.plugin.as_ref().is_some_and(|plugin| plugin.leases());
-        host::tick_every(if leases { LEASE_TICK } else { TICK });
-        if let Some(plugin) = &self.plugin {
-            plugin.counters.tell();
-            plugin.ask_for_lists();
-            plugin.ask_lenders();
+        let Some(plugin) = &self.plugin else { return };
+        // Envoy starts its timer anew after each tick, with the period that it was told last.
+        if std::mem::take(&mut self.first_tick) {
+            host::tick_every(if plugin.leases() { LEASE_TICK } else { TICK });
         }
+        plugin.counters.tell();
+        plugin.ask_for_lists();
+        plugin.ask_lenders();
     }
 
     fn create_http_context(&self, _context_id: u32) -> Option<Box<dyn HttpContext>> {
-        Some(Box::new(Http::new(self.plugin.clone())))
+        let unconfigured = || *self.unconfigured.get_or_init(Unconfigured::new);
+        Some(Box::new(Http::new(self.plugin.clone().ok_or_else(unconfigured))))
     }
 
     fn get_type(&self) -> Option<ContextType> {
@@ -140,8 +157,11 @@ fn configured() -> Result<Plugin, String> {
 
 impl Plugin {
     fn ask_for_lists(&self) {
-        let now_ns = host::now_ns();
         let Ok(mut feeds) = self.feeds.try_borrow_mut() else { return };
+        if feeds.is_empty() {
+            return;
+        }
+        let now_ns = host::now_ns();
         for feed in feeds.iter_mut().filter(|feed| feed.is_due(now_ns)) {
             let number = host::call(feed);
             if number.is_none() {
@@ -187,9 +207,12 @@ impl Plugin {
     }
 
     fn ask_lenders(&self) {
+        let Ok(mut lendings) = self.lendings.try_borrow_mut() else { return };
+        if lendings.is_empty() {
+            return;
+        }
         let now_ns = host::now_ns();
         let tables = self.policy.lease_tables();
-        let Ok(mut lendings) = self.lendings.try_borrow_mut() else { return };
         for lending in lendings.iter_mut() {
             let Some(question) = lending.question(tables, &Proxy, now_ns) else { continue };
             let number = host::lease_call(&lending.cluster, &question, lending.timeout);
@@ -222,7 +245,7 @@ impl Counters {
             shadow_limited: Counter::new("glacis_wasm_shadow_limited_total"),
             passed: Tally::new("glacis_wasm_passed_total"),
             passed_in_words: Tally::new(&verdict_counter(PASSED)),
-            errors: Counter::new("glacis_wasm_errors_total"),
+            errors: Counter::new(ERRORS),
             crowded: Counter::new("glacis_wasm_table_crowded_total"),
             list_changes: Counter::new("glacis_wasm_list_changes_total"),
             list_failures: Counter::new("glacis_wasm_list_failures_total"),
@@ -299,6 +322,19 @@ impl Counters {
         if judgement.away {
             self.lease_away.increment();
         }
+    }
+}
+
+impl Unconfigured {
+    fn new() -> Self {
+        let in_words = verdict_counter(Reason::NoConfiguration.property());
+        Self { errors: Counter::new(ERRORS), in_words: Counter::new(&in_words) }
+    }
+
+    /// Counts a request.
+    pub(crate) fn count(self) {
+        self.errors.increment();
+        self.in_words.increment();
     }
 }
 

@@ -99,6 +99,8 @@ pub(crate) fn map_paths(command: &mut Command, root: &Path) {
 pub(crate) struct Artifacts {
     /// Binary name → path; test executables are not among them.
     pub(crate) binaries: BTreeMap<String, PathBuf>,
+    /// Test executable → the source that it begins with.
+    pub(crate) tests: BTreeMap<PathBuf, PathBuf>,
     /// Each `.wasm` file.
     pub(crate) wasm: Vec<PathBuf>,
 }
@@ -113,7 +115,7 @@ pub(crate) fn build(arguments: &[&str]) -> Outcome<Artifacts> {
 pub(crate) fn build_as(arguments: &[&str], set: impl FnOnce(&mut Command)) -> Outcome<Artifacts> {
     let mut command = cargo(["build", "--message-format=json-render-diagnostics"]);
     command.args(arguments).stderr(Stdio::inherit()).stdout(Stdio::piped());
-    if arguments.contains(&"--release") {
+    if arguments.iter().any(|argument| ["--release", "--profile"].contains(argument)) {
         // Built incrementally, programs are cut into more pieces and run slower: what is measured
         // must not depend on how the caller likes to build.
         command.env("CARGO_INCREMENTAL", "0");
@@ -154,11 +156,16 @@ fn artifacts(messages: &str) -> Artifacts {
         if message["reason"] != "compiler-artifact" {
             continue;
         }
+        let target = |field: &str| message["target"][field].as_str();
         let is_test = message["profile"]["test"] == true;
-        if let (Some(path), Some(name), false) =
-            (message["executable"].as_str(), message["target"]["name"].as_str(), is_test)
-        {
-            artifacts.binaries.insert(name.to_owned(), PathBuf::from(path));
+        match (message["executable"].as_str(), target("name"), target("src_path")) {
+            (Some(path), _, Some(source)) if is_test => {
+                artifacts.tests.insert(PathBuf::from(path), PathBuf::from(source));
+            }
+            (Some(path), Some(name), _) if !is_test => {
+                artifacts.binaries.insert(name.to_owned(), PathBuf::from(path));
+            }
+            _ => {}
         }
         let files = message["filenames"].as_array().into_iter().flatten();
         let wasm = files.filter_map(Value::as_str).filter(|file| file.ends_with(".wasm"));
@@ -183,16 +190,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn artifacts_are_binaries_and_wasm_but_not_tests() {
+    fn artifacts_are_binaries_tests_and_wasm() {
         let messages = r#"
             not json
             {"reason":"build-finished","success":true}
             {"reason":"compiler-artifact","target":{"name":"up"},"profile":{"test":false},"executable":"/t/up","filenames":["/t/up"]}
-            {"reason":"compiler-artifact","target":{"name":"e2e"},"profile":{"test":true},"executable":"/t/e2e-1","filenames":["/t/e2e-1"]}
+            {"reason":"compiler-artifact","target":{"name":"e2e","src_path":"/w/e2e.rs"},"profile":{"test":true},"executable":"/t/e2e-1","filenames":["/t/e2e-1"]}
             {"reason":"compiler-artifact","target":{"name":"f"},"profile":{"test":false},"executable":null,"filenames":["/t/f.wasm","/t/f.rlib"]}
         "#;
         let artifacts = artifacts(messages);
         assert_eq!(artifacts.binaries, BTreeMap::from([("up".to_owned(), "/t/up".into())]));
+        assert_eq!(artifacts.tests, BTreeMap::from([("/t/e2e-1".into(), "/w/e2e.rs".into())]));
         assert_eq!(artifacts.wasm, [PathBuf::from("/t/f.wasm")]);
     }
 }

@@ -5,6 +5,7 @@
 
 mod attach;
 pub(crate) mod commands;
+mod incidents;
 mod metrics;
 mod readme;
 mod refusals;
@@ -22,6 +23,9 @@ use crate::fetch;
 /// The chart, from the top folder.
 const CHART: &str = "charts/glacis";
 
+/// The tests of the alerts for promtool, from the chart.
+const ALERT_TESTS: [&str; 2] = ["tests/alerts_test.yaml", "tests/breaker_test.yaml"];
+
 /// `cargo xtask charts`.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     let (flags, _) = crate::flags(arguments, &["--write"])?;
@@ -33,6 +37,7 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
 /// Returns what was left out, if anything was.
 pub(crate) fn check(write: bool) -> Outcome<Option<String>> {
     metrics::check(&cargo::root())?;
+    incidents::check(&cargo::root())?;
     let promtool = fetch::debian::program("promtool", "prometheus")?;
     let left_out = match &promtool {
         Ok(promtool) => alerts(promtool).map(|()| None)?,
@@ -83,7 +88,7 @@ fn alerts(promtool: &Path) -> Outcome<()> {
         let file = entry.map_err(failure::io("list", &chart))?.path();
         output(Command::new(promtool).args(["check", "rules"]).arg(file))?;
     }
-    for tests in ["tests/alerts_test.yaml", "tests/breaker_test.yaml"] {
+    for tests in ALERT_TESTS {
         output(Command::new(promtool).args(["test", "rules"]).arg(chart.join(tests)))?;
     }
     Ok(())

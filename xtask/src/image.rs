@@ -8,6 +8,7 @@ use crate::cargo::{self, Artifacts, output};
 use crate::failure::{self, Failure, Outcome};
 use crate::fetch::{self, Fetched};
 use crate::linked::{self, Linked, Product};
+use crate::machine;
 use crate::suite;
 
 /// Bytes that the files of ext-proc's image may have, CRS and the module left out.
@@ -117,7 +118,7 @@ fn try_out(root: &Path, service: &str) -> Outcome<()> {
     let inside = root.join("etc/glacis/check.yaml");
     fs::write(&inside, text).map_err(failure::io("write", &inside))?;
     // Who is not root becomes it in a namespace of users, where that is allowed.
-    let is_root = output(Command::new("id").arg("-u"))?.trim() == "0";
+    let is_root = machine::is_root()?;
     let mut check = Command::new(if is_root { "chroot" } else { "unshare" });
     if !is_root {
         check.args(["--user", "--map-root-user", "chroot"]);

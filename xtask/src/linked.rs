@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::cargo::{self, cargo, output};
 use crate::digest;
 use crate::failure::{self, Failure, Outcome};
+use crate::lock;
 use crate::pins::WASM_TARGET;
 
 /// Crates that have no text of a licence in their package. Whoever uses one more decides whether the
@@ -31,6 +32,15 @@ pub(crate) enum Product {
     /// The filter with the engine in it.
     FilterWithEngine,
 }
+
+/// All of them.
+pub(crate) const PRODUCTS: [Product; 5] = [
+    Product::Program("glacis-cli"),
+    Product::Program("glacis-ext-authz"),
+    Product::Program("glacis-ext-proc"),
+    Product::Filter,
+    Product::FilterWithEngine,
+];
 
 impl Product {
     const fn package(self) -> &'static str {
@@ -69,6 +79,8 @@ struct Crate {
     licence: String,
     /// From this repository.
     is_ours: bool,
+    /// Of what the registry has of it.
+    sha256: Option<String>,
 }
 
 impl Linked {
@@ -82,7 +94,16 @@ impl Linked {
         if matches!(product, Product::FilterWithEngine) {
             tree.args(["--features", "engine"]);
         }
-        Ok(Self { product, crates: crates(&output(&mut tree)?) })
+        let mut crates = crates(&output(&mut tree)?);
+        let lock = cargo::root().join("Cargo.lock");
+        let lock = fs::read_to_string(&lock).map_err(failure::io("read", &lock))?;
+        for package in lock::packages(&lock) {
+            let id = (package.name.to_owned(), package.version.to_owned());
+            if let Some(own) = crates.get_mut(&id) {
+                own.sha256 = package.checksum.map(ToOwned::to_owned);
+            }
+        }
+        Ok(Self { product, crates })
     }
 
     /// A bill of materials in CycloneDX's JSON.
@@ -94,6 +115,9 @@ impl Linked {
                 let purl = json!(format!("pkg:cargo/{name}@{version}"));
                 component["bom-ref"] = purl.clone();
                 component["purl"] = purl;
+            }
+            if let Some(sha256) = &own.sha256 {
+                component["hashes"] = json!([{"alg": "SHA-256", "content": sha256}]);
             }
             if !own.licence.is_empty() {
                 component["licenses"] = json!([{"expression": own.licence}]);
@@ -123,7 +147,8 @@ fn crates(told: &str) -> BTreeMap<(String, String), Crate> {
             let licence = licence.trim_end_matches(" (*)");
             let licence = licence.split('/').map(str::trim).collect::<Vec<_>>().join(" OR ");
             let is_ours = words.next().is_some_and(|place| place.starts_with("(/"));
-            crates.insert((name.to_owned(), version), Crate { licence, is_ours });
+            let own = Crate { licence, is_ours, sha256: None };
+            crates.insert((name.to_owned(), version), own);
         }
     }
     crates
@@ -218,18 +243,35 @@ fn read_notices(folder: &Path) -> Outcome<Vec<String>> {
 
 /// `cargo xtask sbom PACKAGE`.
 pub(crate) fn sbom(arguments: &[String]) -> Outcome<()> {
-    let known = ["glacis-cli", "glacis-ext-authz", "glacis-ext-proc"];
-    let product = match arguments {
-        [name] if name == FILTER => Some(Product::Filter),
-        [name] => known.into_iter().find(|known| known == name).map(Product::Program),
-        _ => None,
-    };
-    let product = product.ok_or_else(|| {
-        let known = known.join(", ");
-        Failure::usage(format!("sbom needs one package: {known} or {FILTER}"))
-    })?;
-    print!("{}", Linked::into(product)?.bill());
+    let [name] = arguments else { return Err(unknown("sbom needs one package")) };
+    print!("{}", Linked::into(product(name)?)?.bill());
     Ok(())
+}
+
+/// `cargo xtask notices PACKAGE…`.
+pub(crate) fn print_notices(arguments: &[String]) -> Outcome<()> {
+    if arguments.is_empty() {
+        return Err(unknown("notices needs packages"));
+    }
+    let linked = arguments.iter().map(|name| Linked::into(product(name)?));
+    print!("{}", notices(&linked.collect::<Outcome<Vec<_>>>()?)?);
+    Ok(())
+}
+
+/// By the name of the package, or that of the bill of materials, which two of one package do not share.
+fn product(name: &str) -> Outcome<Product> {
+    let is_meant = |product: &Product| product.package() == name || product.name() == name;
+    PRODUCTS
+        .into_iter()
+        .find(is_meant)
+        .ok_or_else(|| unknown(&format!("`{name}` is not published")))
+}
+
+fn unknown(what: &str) -> Failure {
+    let mut known: Vec<&str> = PRODUCTS.iter().map(|product| product.package()).collect();
+    known.dedup();
+    known.push(Product::FilterWithEngine.name());
+    Failure::usage(format!("{what}; there are {}", known.join(", ")))
 }
 
 #[cfg(test)]
@@ -254,6 +296,46 @@ mod tests {
                 ("ring", "Apache-2.0 AND ISC", false)
             ]
         );
+    }
+
+    #[test]
+    fn a_bill_names_what_is_linked_and_its_digest() {
+        let own = |licence: &str, sha256: Option<&str>| Crate {
+            licence: licence.to_owned(),
+            is_ours: sha256.is_none(),
+            sha256: sha256.map(ToOwned::to_owned),
+        };
+        let crates = BTreeMap::from([
+            (("a".to_owned(), "1.0.0".to_owned()), own("MIT", Some("12ab"))),
+            (("glacis-x".to_owned(), "0.1.0".to_owned()), own("Apache-2.0", None)),
+        ]);
+        let bill = Linked { product: Product::Filter, crates }.bill();
+        let bill: Value = serde_json::from_str(&bill).unwrap();
+        assert_eq!(bill["metadata"]["component"]["name"], "glacis_wasm_filter");
+        assert_eq!(
+            bill["components"],
+            json!([
+                {
+                    "type": "library", "name": "a", "version": "1.0.0",
+                    "bom-ref": "pkg:cargo/a@1.0.0", "purl": "pkg:cargo/a@1.0.0",
+                    "hashes": [{"alg": "SHA-256", "content": "12ab"}],
+                    "licenses": [{"expression": "MIT"}],
+                },
+                {
+                    "type": "library", "name": "glacis-x", "version": "0.1.0",
+                    "licenses": [{"expression": "Apache-2.0"}],
+                },
+            ])
+        );
+    }
+
+    #[test]
+    fn products_are_known_by_their_packages() {
+        let name = |name| product(name).ok().map(Product::name);
+        assert_eq!(name("glacis-cli"), Some("glacis-cli"));
+        assert_eq!(name("glacis-wasm-filter"), Some("glacis_wasm_filter"));
+        assert_eq!(name("glacis_wasm_filter_engine"), Some("glacis_wasm_filter_engine"));
+        assert_eq!(name("glacis-engine"), None);
     }
 
     #[test]

@@ -18,9 +18,13 @@ mod failure;
 mod fetch;
 mod ftw;
 mod fuzz;
+mod fuzz_seeds;
 mod image;
 mod linked;
+mod lock;
+mod machine;
 mod mesh;
+mod newcomer;
 mod pins;
 mod release;
 mod slowest;
@@ -52,14 +56,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "test",
         options: "",
-        about: "everything that must be green: fetch, fmt, lint, tidy, wasm, build, tests, costs",
+        about: "everything that must be green: fetch, fmt, tidy, lint, docs, wasm, build, tests, costs",
         run: suite::test,
-    },
-    Command {
-        name: "ci",
-        options: "",
-        about: "`test`, then dependency policy (cargo-deny) and documentation",
-        run: suite::ci,
     },
     Command {
         name: "fetch",
@@ -84,6 +82,18 @@ const COMMANDS: &[Command] = &[
         options: "",
         about: "clippy on all targets and on the wasm target; warnings are errors",
         run: suite::lint,
+    },
+    Command {
+        name: "docs",
+        options: "",
+        about: "documentation of the workspace; a link to nothing is an error",
+        run: suite::docs,
+    },
+    Command {
+        name: "deny",
+        options: "",
+        about: "the policy on dependencies in deny.toml, by cargo-deny",
+        run: suite::deny,
     },
     Command {
         name: "tidy",
@@ -114,6 +124,18 @@ const COMMANDS: &[Command] = &[
         options: "PACKAGE",
         about: "what is linked into a package, as a CycloneDX bill of materials",
         run: linked::sbom,
+    },
+    Command {
+        name: "notices",
+        options: "PACKAGE…",
+        about: "the notices that come with what is linked into packages",
+        run: linked::print_notices,
+    },
+    Command {
+        name: "newcomer",
+        options: "[--report FILE]",
+        about: "how long README's way from a clone to a refused attack takes, in a new clone",
+        run: newcomer::command,
     },
     Command {
         name: "slowest",
@@ -218,6 +240,8 @@ fn flags<'a>(arguments: &'a [String], known: &[&str]) -> Outcome<(Vec<&'a str>, 
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
+
     use super::*;
 
     #[track_caller]
@@ -262,7 +286,7 @@ mod tests {
                 let command = COMMANDS.iter().find(|command| command.name == name);
                 let is_known = |word: &&str| {
                     let quoted = format!("\"{word}\"");
-                    programs.iter().any(|program| program.contains(&quoted))
+                    programs.iter().flatten().any(|(_, program)| program.contains(&quoted))
                 };
                 let mut options = words.filter(|word| word.starts_with("--") && word.len() > 2);
                 if command.is_none() || !options.all(|option| is_known(&option)) {
@@ -273,18 +297,19 @@ mod tests {
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
-    /// The text of all sources in a folder.
-    fn sources(folder: &std::path::Path) -> String {
-        let mut text = String::new();
+    /// The sources in a folder and in those below it, with their texts.
+    pub(crate) fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
+        let mut found = Vec::new();
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                text.push_str(&sources(&path));
+                found.extend(sources(&path));
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                text.push_str(&std::fs::read_to_string(&path).unwrap());
+                let text = std::fs::read_to_string(&path).unwrap();
+                found.push((path, text));
             }
         }
-        text
+        found
     }
 
     #[test]

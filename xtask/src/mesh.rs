@@ -10,7 +10,7 @@ use std::process::Command;
 
 use crate::cargo::{self, Artifacts, output};
 use crate::failure::{self, Failure, Outcome};
-use crate::{digest, fetch, suite};
+use crate::{digest, fetch, machine, suite};
 
 /// The folder of each wrapper module in `tests/mesh/tools/`, the program and its package, and what is set in it.
 const TOOLS: &[(&str, &str, &str, &str)] = &[
@@ -94,13 +94,12 @@ fn write_report(told: &Path, file: &Path) -> Outcome<()> {
     let told: Vec<String> =
         told.lines().map(|line| line.replace(&here, "").trim_end().to_owned()).collect();
     let told = told.join("\n");
-    let date = output(Command::new("date").args(["--utc", "+%Y-%m-%d"]))?;
     let text = format!(
         "# `cargo xtask mesh`\n\n\
          What `tests/mesh/prove.sh` told on {}, as the command wrote it down (`--report`).\n\
          Every request went through a real Envoy that had its configuration from the control plane named above it.\n\n\
          ```\n{}\n```\n",
-        date.trim(),
+        machine::date(),
         told.trim()
     );
     fs::write(file, text).map_err(failure::io("write", file))

@@ -1,17 +1,20 @@
 //! `cargo xtask release`: everything that a version is published as, in one folder, the same bytes each time.
 //!
 //! ```text
-//! glacis-VERSION-TARGET.tar.gz         the programs, with the licence
+//! glacis-VERSION-TARGET.tar.gz         the programs, with their configurations and the licence
 //! glacis-VERSION.tgz                   the Helm chart
 //! glacis_wasm_filter.wasm(.sha256)     the filter, and the digest that `sha256:` of its source asks for
 //! glacis_wasm_filter_engine.wasm(…)    the filter with the engine in it
 //! NAME.cdx.json                        what is linked into each, as a bill of materials
 //! THIRD-PARTY.txt                      the notices of all that is linked, also among the programs
 //! CHANGES.md                           what the changelog says of this version
+//! BUILD.txt                            the commit, and what it was built with
 //! SHA256SUMS                           of all of these
 //! ```
 //!
 //! Nothing of the machine is in them: paths are mapped, times are those of the commit, archives are sorted.
+
+mod version;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,10 +25,8 @@ use crate::cargo::{self, Artifacts, output};
 use crate::charts;
 use crate::digest::{self, Sums};
 use crate::failure::{self, Failure, Outcome};
-use crate::linked::{self, Linked, Product};
-
-/// The version of all crates.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+use crate::linked::{self, Linked, PRODUCTS};
+use version::VERSION;
 
 /// The notices of all that is linked.
 const THIRD_PARTY: &str = "THIRD-PARTY.txt";
@@ -35,6 +36,20 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("glacis", "glacis-cli"),
     ("glacis-ext-authz", "glacis-ext-authz"),
     ("glacis-ext-proc", "glacis-ext-proc"),
+];
+
+/// What of the programs' folders goes along: every key of their configurations, explained.
+const CONFIGURATIONS: [&str; 2] =
+    ["ext-authz/glacis-ext-authz.yaml", "ext-proc/glacis-ext-proc.yaml"];
+
+/// What decides of the bytes besides the commit, and how each says its version.
+const BUILT_WITH: [&[&str]; 6] = [
+    &["rustc", "--version"],
+    &["cc", "--version"],
+    &["ld", "--version"],
+    &["getconf", "GNU_LIBC_VERSION"],
+    &["tar", "--version"],
+    &["gzip", "--version"],
 ];
 
 /// `cargo xtask release`.
@@ -58,7 +73,8 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
 pub(crate) fn check(wasm: &Path, built: &Artifacts) -> Outcome<Option<String>> {
     let root = cargo::root();
     let folder = root.join("target/release-draft");
-    let parts = Parts { root: &root, folder: &folder, kind: Kind::Draft };
+    let time = time(&root)?;
+    let parts = Parts { root: &root, folder: &folder, kind: Kind::Draft, time: &time };
     let remark = parts.lay_out(wasm, built)?;
     let mut sums = Command::new("sha256sum");
     output(sums.args(["--check", "--strict", "SHA256SUMS"]).current_dir(&folder))?;
@@ -77,10 +93,12 @@ enum Kind {
 
 /// Builds everything in a checkout and lays it out there.
 fn make(root: &Path, kind: Kind) -> Outcome<PathBuf> {
-    let built = build(root)?;
+    let time = time(root)?;
+    let built = build(root, &time)?;
     let folder = root.join("target/release-of").join(VERSION);
-    let wasm = filters(root)?;
-    let remark = Parts { root, folder: &folder, kind }.lay_out(&wasm, &built)?;
+    // The modules, which have no paths in them however they are built.
+    let wasm = crate::suite::build_wasm_as(|command| published(command, root, &time))?;
+    let remark = Parts { root, folder: &folder, kind, time: &time }.lay_out(&wasm, &built)?;
     remark.iter().for_each(|remark| println!("{remark}"));
     Ok(folder)
 }
@@ -117,25 +135,20 @@ fn compare_with_a_clone(root: &Path, kind: Kind, first: &Path) -> Outcome<()> {
 }
 
 /// Builds the programs of a checkout as they are published.
-fn build(root: &Path) -> Outcome<Artifacts> {
+fn build(root: &Path, time: &str) -> Outcome<Artifacts> {
     let mut arguments = vec!["--release"];
     for (program, package) in PROGRAMS {
         arguments.extend(["--package", package, "--bin", program]);
     }
-    cargo::build_as(&arguments, |command| published(command, root))
-}
-
-/// The modules, which have no paths in them however they are built.
-fn filters(root: &Path) -> Outcome<PathBuf> {
-    crate::suite::build_wasm_as(|command| published(command, root))
+    cargo::build_as(&arguments, |command| published(command, root, time))
 }
 
 /// Has a build leave nothing of this machine in what it makes.
-fn published(command: &mut Command, root: &Path) {
+fn published(command: &mut Command, root: &Path, time: &str) {
     cargo::map_paths(command, root);
     command.current_dir(root).arg("--locked");
     command.env("CARGO_TARGET_DIR", root.join("target/release-build"));
-    command.env("CARGO_INCREMENTAL", "0");
+    command.env("CARGO_INCREMENTAL", "0").env("SOURCE_DATE_EPOCH", time);
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "0").env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
 }
 
@@ -144,23 +157,24 @@ struct Parts<'a> {
     root: &'a Path,
     folder: &'a Path,
     kind: Kind,
+    /// Of the commit, in seconds.
+    time: &'a str,
 }
 
 impl Parts<'_> {
     /// Returns what was left out, if anything was.
     fn lay_out(&self, wasm: &Path, built: &Artifacts) -> Outcome<Option<String>> {
-        let changelog = self.read("CHANGELOG.md")?;
-        let changes = changes(&changelog, VERSION, self.kind)?;
-        is_the_charts(&self.read("charts/glacis/Chart.yaml")?)?;
+        let changes = version::told(self.root, self.kind)?;
         if self.folder.exists() {
             fs::remove_dir_all(self.folder).map_err(failure::io("remove", self.folder))?;
         }
         fs::create_dir_all(self.folder).map_err(failure::io("create", self.folder))?;
         self.write("CHANGES.md", &changes)?;
+        self.write("BUILD.txt", &built_with(self.root)?)?;
         self.bills()?;
         self.programs(built)?;
         let chart = format!("glacis-{VERSION}.tgz");
-        self.archive(&chart, &self.root.join("charts"), &["glacis"])?;
+        self.archive(&chart, &self.root.join("charts"), &files_of_the_chart(self.root)?)?;
         let remark = charts::is_a_package(&self.folder.join(chart))?;
         self.filter(wasm)?;
         self.filter(&wasm.with_file_name("glacis_wasm_filter_engine.wasm"))?;
@@ -170,9 +184,8 @@ impl Parts<'_> {
 
     /// What is linked into each, and the notices of all of it.
     fn bills(&self) -> Outcome<()> {
-        let programs = PROGRAMS.iter().map(|(_, package)| Product::Program(package));
         let mut all = Vec::new();
-        for product in programs.chain([Product::Filter, Product::FilterWithEngine]) {
+        for product in PRODUCTS {
             let linked = Linked::into(product)?;
             self.write(&format!("{}.cdx.json", product.name()), &linked.bill())?;
             all.push(linked);
@@ -187,9 +200,13 @@ impl Parts<'_> {
         for (program, _) in PROGRAMS {
             copy(built.program(program)?, &inside.join(program))?;
         }
+        for configuration in CONFIGURATIONS.map(|name| self.root.join(name)) {
+            let name = configuration.file_name().unwrap_or_default();
+            copy(&configuration, &inside.join(name))?;
+        }
         copy(&self.root.join("LICENSE"), &inside.join("LICENSE"))?;
         copy(&self.folder.join(THIRD_PARTY), &inside.join(THIRD_PARTY))?;
-        self.archive(&format!("{name}.tar.gz"), self.folder, &[&name])?;
+        self.archive(&format!("{name}.tar.gz"), self.folder, std::slice::from_ref(&name))?;
         fs::remove_dir_all(&inside).map_err(failure::io("remove", &inside))
     }
 
@@ -203,14 +220,11 @@ impl Parts<'_> {
     }
 
     /// Files of a folder as an archive that says nothing of who made it, or when.
-    fn archive(&self, name: &str, folder: &Path, files: &[&str]) -> Outcome<()> {
-        let time = git(self.root, &["log", "-1", "--format=%ct"])?;
+    fn archive(&self, name: &str, folder: &Path, files: &[String]) -> Outcome<()> {
         let mut tar = Command::new("tar");
         tar.args(["--create", "--sort=name", "--format=gnu", "--owner=0", "--group=0"]);
         tar.args(["--numeric-owner", "--mode=go=rX,u+rw", "--use-compress-program=gzip -n"]);
-        // What the chart is compared with is for those who change it.
-        tar.arg("--exclude=glacis/tests");
-        tar.arg(format!("--mtime=@{}", time.trim()));
+        tar.arg(format!("--mtime=@{}", self.time));
         tar.arg("--file").arg(self.folder.join(name)).arg("--directory").arg(folder);
         output(tar.args(files)).map(|_| ())
     }
@@ -225,55 +239,44 @@ impl Parts<'_> {
         Ok(sums)
     }
 
-    fn read(&self, name: &str) -> Outcome<String> {
-        let file = self.root.join(name);
-        fs::read_to_string(&file).map_err(failure::io("read", &file))
-    }
-
     fn write(&self, name: &str, text: &str) -> Outcome<()> {
         let file = self.folder.join(name);
         fs::write(&file, text).map_err(failure::io("write", &file))
     }
 }
 
-/// What is to become the next version.
-const UNRELEASED: &str = "## Unreleased";
-
-/// What the changelog says of a version, or of what is to become one.
-fn changes(changelog: &str, version: &str, kind: Kind) -> Outcome<String> {
-    let own = format!("## {version}");
-    let is_there = |heading: &str| changelog.lines().any(|line| is_heading(line, heading));
-    let heading = match kind {
-        Kind::Draft if is_there(UNRELEASED) => UNRELEASED,
-        Kind::Draft | Kind::Version => &own,
-    };
-    let mut lines = changelog.lines().skip_while(|line| !is_heading(line, heading));
-    let first = lines.next().ok_or_else(|| {
-        Failure::new(format!("CHANGELOG.md has no section `{heading}`: write what changes"))
-    })?;
-    let section = lines.take_while(|line| !line.starts_with("## "));
-    let text: String =
-        std::iter::once(first).chain(section).map(|line| format!("{line}\n")).collect();
-    Ok(format!("{}\n", text.trim_end()))
+/// When the commit was made, in seconds.
+fn time(root: &Path) -> Outcome<String> {
+    Ok(git(root, &["log", "-1", "--format=%ct"])?.trim().to_owned())
 }
 
-/// `## 1.2.3`, or that with a date behind it.
-fn is_heading(line: &str, heading: &str) -> bool {
-    line.strip_prefix(heading).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+/// What the chart consists of, from `charts/`; what it is compared with is for those who change it.
+fn files_of_the_chart(root: &Path) -> Outcome<Vec<String>> {
+    let known = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "glacis"];
+    let charts = root.join("charts");
+    let told = git(&charts, &known)?;
+    Ok(of_the_chart(&told, |name| charts.join(name).is_file()))
 }
 
-/// The chart has the version of the programs, whose images it names.
-fn is_the_charts(chart: &str) -> Outcome<()> {
-    for key in ["version", "appVersion"] {
-        let told = chart.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
-        if told.map(|told| told.trim_matches('"')) != Some(VERSION) {
-            let told = told.unwrap_or("nothing");
-            return Err(Failure::new(format!(
-                "Chart.yaml says {key}: {told}; write {VERSION}, the version of the crates"
-            )));
-        }
+fn of_the_chart(told: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
+    let names = told.split('\0').filter(|name| !name.is_empty() && is_there(name));
+    let names = names.filter(|name| !name.starts_with("glacis/tests/"));
+    let mut names: Vec<String> = names.map(ToOwned::to_owned).collect();
+    names.sort();
+    names
+}
+
+/// With the same of all this, the same bytes come out.
+fn built_with(root: &Path) -> Outcome<String> {
+    let commit = git(root, &["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"])?;
+    let mut text = format!("commit {}\n", commit.trim());
+    for command in BUILT_WITH {
+        let Some((program, arguments)) = command.split_first() else { continue };
+        let told = output(Command::new(program).args(arguments).current_dir(root))?;
+        text.push_str(&format!("{program}: {}\n", told.lines().next().unwrap_or_default()));
     }
-    Ok(())
+    text.push_str("The programs need this C library, or a later one.\n");
+    Ok(text)
 }
 
 fn git(root: &Path, arguments: &[&str]) -> Outcome<String> {
@@ -288,30 +291,19 @@ fn copy(from: &Path, to: &Path) -> Outcome<()> {
 mod tests {
     use super::*;
 
-    const CHANGELOG: &str =
-        "# Changelog\n\n## Unreleased\n\nA.\n\n## 1.2.10 - 2026-01-01\n\nB.\n\n## 1.2.1\n\nC.\n";
-
     #[test]
-    fn a_version_has_its_own_section() {
-        let told = |version, kind| changes(CHANGELOG, version, kind).ok();
-        let rows = [
-            ("1.2.1", Kind::Version, Some("## 1.2.1\n\nC.\n")),
-            ("1.2.10", Kind::Version, Some("## 1.2.10 - 2026-01-01\n\nB.\n")),
-            ("1.2", Kind::Version, None),
-            ("1.2.1", Kind::Draft, Some("## Unreleased\n\nA.\n")),
-        ];
-        for (version, kind, expected) in rows {
-            assert_eq!(told(version, kind).as_deref(), expected, "{version}");
-        }
-        let released = changes("# Changelog\n\n## 1.2.1\n\nC.\n", "1.2.1", Kind::Draft);
-        assert_eq!(released.ok().as_deref(), Some("## 1.2.1\n\nC.\n"));
+    fn the_chart_is_what_git_knows_of_it() {
+        let told =
+            "glacis/values.yaml\0glacis/Chart.yaml\0glacis/tests/all.yaml\0glacis/gone.yaml\0";
+        let there = of_the_chart(told, |name| name != "glacis/gone.yaml");
+        assert_eq!(there, ["glacis/Chart.yaml", "glacis/values.yaml"]);
     }
 
     #[test]
-    fn the_chart_has_the_version_of_the_programs() {
-        let both = format!("name: glacis\nversion: {VERSION}\nappVersion: \"{VERSION}\"\n");
-        assert!(is_the_charts(&both).is_ok());
-        assert!(is_the_charts(&both.replace("appVersion", "other")).is_err());
-        assert!(is_the_charts("version: 0.0.0\nappVersion: 0.0.0\n").is_err());
+    fn what_it_was_built_with_is_told() {
+        let told = built_with(&cargo::root()).unwrap();
+        for part in ["commit ", "\nrustc: rustc 1.", "\nld: ", "\ngetconf: glibc "] {
+            assert!(told.contains(part), "{part} is not in {told}");
+        }
     }
 }

@@ -5,8 +5,10 @@
 
 mod decided;
 mod dependencies;
+mod drawn;
 mod functions;
 mod product;
+mod pure;
 mod source;
 mod stats;
 mod text;
@@ -71,6 +73,8 @@ fn findings(tree: &Tree) -> Outcome<Vec<Finding>> {
     let members = dependencies::of_workspace()?;
     let mut findings = dependencies::check(&members)?;
     findings.extend(decided::check(tree, &members));
+    findings.extend(drawn::check(tree, &members));
+    findings.extend(pure::check(tree, &members));
     findings.extend(text::check(tree));
     findings.extend(source::check(tree));
     findings.extend(functions::check(tree));

@@ -105,6 +105,7 @@ fn push_number(mut number: usize, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::sources;
 
     fn section(id: u8, content: &[u8]) -> Vec<u8> {
         let mut out = vec![id];
@@ -164,9 +165,11 @@ mod tests {
         };
         assert_eq!(method("proxy_on_request_body"), "fn on_http_request_body(");
         assert_eq!(method("proxy_on_log"), "fn on_log(");
-        for entry in std::fs::read_dir(crate::cargo::root().join("wasm-filter/src")).unwrap() {
-            let path = entry.unwrap().path();
-            let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let sources = sources(&crate::cargo::root().join("wasm-filter/src"));
+        for wanted in ["src/http.rs", "src/config/limit.rs"] {
+            assert!(sources.iter().any(|(path, _)| path.ends_with(wanted)), "{wanted} is not read");
+        }
+        for (path, text) in sources {
             for idle in IDLE {
                 assert!(!text.contains(&method(idle)), "{}: {idle}", path.display());
             }

@@ -21,6 +21,9 @@ const COOKIES: usize = 250;
 const HEADERS: usize = 240;
 const JSON_DEPTH: usize = 120;
 
+/// Bytes of one of many texts in XML.
+const TEXT_BYTES: usize = 9;
+
 /// How bytes are sent.
 #[derive(Clone, Copy, Debug)]
 enum Carrier {
@@ -34,6 +37,8 @@ enum Carrier {
     DeepJson,
     /// A list of short texts.
     WideJson,
+    /// Elements beside each other, a short text in each.
+    WideXml,
     /// A form of so many arguments that more would be refused.
     Arguments,
     Headers,
@@ -57,7 +62,7 @@ enum Content {
 }
 
 use Carrier::{
-    Arguments, Cookies, DeepJson, Everything, Field, Form, Headers, Json, Path, WideJson,
+    Arguments, Cookies, DeepJson, Everything, Field, Form, Headers, Json, Path, WideJson, WideXml,
 };
 use Content::{Bytes, Random, Text, Words};
 
@@ -180,6 +185,7 @@ const FAMILIES: &[(&str, Carrier, Content)] = &[
     ("printable-json", Json, Random(PRINTABLE)),
     ("deep-json", DeepJson, Random(PRINTABLE)),
     ("wide-json", WideJson, Text("a'")),
+    ("wide-xml", WideXml, Text("%41&#65; ")),
     ("arguments", Arguments, Random(PRINTABLE)),
     ("arguments-attacks", Arguments, Words(WHOLE)),
     ("headers", Headers, Random(PRINTABLE)),
@@ -334,6 +340,7 @@ fn request(carrier: Carrier, value: &[u8]) -> Request {
             Request::post("/", JSON, format!("{open}{}{close}", text(value)).into_bytes())
         }
         WideJson => Request::post("/", JSON, wide(value)),
+        WideXml => Request::post("/", "text/xml", elements(value)),
         Headers => Request::get("/", headers(value)),
         Cookies => Request::get("/", vec![cookies(value)]),
         Everything => {
@@ -381,6 +388,14 @@ fn wide(value: &[u8]) -> Vec<u8> {
     let size = value.len().div_ceil(ARGUMENTS).max(1);
     let texts: Vec<String> = value.chunks(size).map(text).collect();
     format!("[{}]", texts.join(",")).into_bytes()
+}
+
+fn elements(value: &[u8]) -> Vec<u8> {
+    let texts = value.chunks(TEXT_BYTES).map(|part| {
+        let text = latin(part).replace('&', "&amp;").replace('<', "&lt;");
+        format!("<b>{text}</b>")
+    });
+    format!("<a>{}</a>", texts.collect::<String>()).into_bytes()
 }
 
 fn headers(value: &[u8]) -> Vec<(String, String)> {

@@ -67,6 +67,24 @@ here and below, with `differs_beyond_reload` of the service.
 {{ toYaml $start }}
 {{- end -}}
 
+{{/*
+Whether a service asks anybody by itself: Redis, a collector, an Envoy for its canary. Empty: it answers and asks
+nobody. A key below which a service is told of another machine has to stand here.
+*/}}
+{{- define "glacis.extProcAsks" -}}
+{{- $config := include "glacis.extProcConfig" . | fromYaml -}}
+{{- if or ($config.collections | default dict).redis ($config.bans | default dict).redis ($config.otlp | default dict).endpoint $config.canary_envoy -}}
+yes
+{{- end -}}
+{{- end -}}
+
+{{- define "glacis.extAuthzAsks" -}}
+{{- $config := include "glacis.extAuthzConfig" . | fromYaml -}}
+{{- if ($config.store | default dict).redis -}}
+yes
+{{- end -}}
+{{- end -}}
+
 {{- define "glacis.extAuthzConfig" -}}
 {{- $config := deepCopy .Values.extAuthz.config -}}
 {{- $tls := include "glacis.listenTls" . | fromYaml -}}

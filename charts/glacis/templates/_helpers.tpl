@@ -153,10 +153,7 @@ readinessProbe:
 {{ include "glacis.selector" . }}
 sidecar.istio.io/inject: "false"
 istio.io/dataplane-mode: none
-{{- with .root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
-{{- with .values.podLabels }}
+{{- with merge dict (.values.podLabels | default dict) .root.Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}

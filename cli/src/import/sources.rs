@@ -28,15 +28,9 @@ pub(super) fn read(form: ImportForm, text: &str) -> Result<Vec<Given>, String> {
     }
 }
 
+/// The documents of a YAML file, those with nothing in them left out.
 fn documents(text: &str) -> Result<Vec<Value>, String> {
-    let mut documents = Vec::new();
-    for part in format!("\n{text}").split("\n---") {
-        if part.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
-            continue;
-        }
-        documents.push(serde_saphyr::from_str(part).map_err(|error| error.to_string())?);
-    }
-    Ok(documents)
+    serde_saphyr::from_multiple(text).map_err(|error| error.to_string())
 }
 
 /// Ingress objects with annotations, the controller's ConfigMap, and lists of them.
@@ -234,5 +228,32 @@ fn handlers(value: &Value, depth: usize, given: &mut Vec<Given>) {
         }
         Value::Array(items) => items.iter().for_each(|item| handlers(item, depth + 1, given)),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::documents;
+
+    #[test]
+    fn documents_of_a_file() {
+        for (text, expected) in [
+            ("", json!([])),
+            ("# nothing\n", json!([])),
+            ("a: x\n", json!([{ "a": "x" }])),
+            ("a: x\n---\nb: z\n", json!([{ "a": "x" }, { "b": "z" }])),
+            ("--- # one\na: x\n--- # two\nb: z\n", json!([{ "a": "x" }, { "b": "z" }])),
+            ("---\n---\na: x\n---\n# nothing\n", json!([{ "a": "x" }])),
+            ("a: x\n...\n---\nb: z\n...\n", json!([{ "a": "x" }, { "b": "z" }])),
+            ("%YAML 1.2\n---\na: x\n", json!([{ "a": "x" }])),
+            ("a: x\n...\n%YAML 1.2\n---\nb: z\n", json!([{ "a": "x" }, { "b": "z" }])),
+            // In a text it is text.
+            ("a: |\n  ---\n  x\n", json!([{ "a": "---\nx\n" }])),
+        ] {
+            assert_eq!(documents(text).map(serde_json::Value::from), Ok(expected), "{text}");
+        }
+        assert!(documents("a: x\n---\nb: [\n").is_err());
     }
 }

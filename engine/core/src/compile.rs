@@ -430,6 +430,7 @@ impl<'s> Compiler<'s> {
         let sieves = self.build_sieves(&mut rules);
         let (folded, unseen) = self.fold(&rules, &phases, &markers, &captures);
         let response_body_rules = self.looks_at_response_body(&rules);
+        let logs_response = self.logs_response(&rules);
         let recall = Recall::new(&rules, unseen);
         let mut tx_index: Vec<(Box<str>, TxSlot)> =
             self.tx_slots.into_iter().map(|(name, slot)| (name.into(), slot)).collect();
@@ -437,7 +438,9 @@ impl<'s> Compiler<'s> {
         let [_, body, response_headers, response_body, _] = &phases;
         Ok(Program {
             request_body_rules: !body.is_empty(),
-            response_rules: !response_headers.is_empty() || !response_body.is_empty(),
+            response_rules: !response_headers.is_empty()
+                || !response_body.is_empty()
+                || logs_response,
             response_body_rules,
             settings: self.settings,
             limits: self.limits,

@@ -1,5 +1,7 @@
 //! The `Cookie` header: names and values for `REQUEST_COOKIES` and `REQUEST_COOKIES_NAMES`.
 
+use crate::ascii::is_space;
+
 /// The cookies of one `Cookie` header, in order, as slices of it.
 ///
 /// The rules are those of ModSecurity 3 (`Transaction::addRequestHeader`): pairs end at `;`, white
@@ -18,10 +20,8 @@ pub(crate) fn pairs(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Drops the white space of C's `isspace`, which has the vertical tab that Rust's has not.
 fn trim_start(name: &[u8]) -> &[u8] {
-    let is_name = |byte: &u8| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c);
-    let start = name.iter().position(is_name).unwrap_or(name.len());
+    let start = name.iter().position(|&byte| !is_space(byte)).unwrap_or(name.len());
     name.get(start..).unwrap_or_default()
 }
 

@@ -22,8 +22,10 @@
 //! whatever the bytes of a request, evaluation does not panic and its time and memory are bounded by
 //! [`Limits`]; the verdict does not depend on how a body was chunked.
 
+mod ascii;
 mod audit;
 pub mod body;
+mod civil;
 mod collection;
 mod compile;
 mod cookie;
@@ -52,6 +54,7 @@ mod verdict;
 mod xpath;
 
 pub use audit::{AuditPart, AuditParts};
+pub use civil::{CivilDate, civil_date};
 pub use collection::{
     Change, Collection, CollectionLimits, CollectionStore, Member, MemoryStore, Step,
 };

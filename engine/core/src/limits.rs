@@ -59,6 +59,9 @@ pub struct Limits {
     pub xml_depth_max: usize,
     /// Text nodes and attributes kept of an XML body. A larger one is an error of the body processor.
     pub xml_nodes_max: usize,
+    /// Elements read of an XML body, with text or without: for each, every path that rules look for is
+    /// followed. More are an error of the body processor.
+    pub xml_elements_max: usize,
     /// Headers kept of a request and of a response. Further ones are dropped and flagged, and such a
     /// request is refused with status 431 (where rules may block).
     pub headers_max: usize,
@@ -74,6 +77,14 @@ pub struct Limits {
     pub multipart_part_headers_max: usize,
     /// Bytes a chain of transformations may grow a value to; the rest is cut off.
     pub transform_bytes_max: usize,
+    /// Bytes of transformed values, of all chains of transformations together, that are kept for further
+    /// rules. Beyond it nothing is cut: each rule transforms its values anew, and pays for it in steps;
+    /// the flag `views_dropped` is set.
+    pub transformed_bytes_max: usize,
+    /// Values, as they are and as chains of transformations change them, of which is kept which rules
+    /// they may match: some 250 bytes for each with CRS. Every rule is run on what is beyond it, and pays
+    /// in steps; the flag `views_dropped` is set.
+    pub views_max: usize,
     /// Bytes a macro may expand to; the rest is cut off.
     pub expansion_bytes_max: usize,
     /// Members of `TX` that rules may create beyond those named in the rules. Further ones are
@@ -84,6 +95,8 @@ pub struct Limits {
     /// Bytes in all names and values of each persistent collection. A value that does not fit is
     /// dropped and flagged.
     pub collection_bytes_max: usize,
+    /// Members of `MATCHED_VARS`, in one chain. Of further ones only the last is there, and they are flagged.
+    pub matched_vars_max: usize,
     /// Matches recorded for one rule, for logs. Further ones are left out and flagged.
     pub matches_per_rule_max: usize,
     /// Bytes recorded of a matched value, and of its name, for logs. The rest is cut off and flagged.
@@ -96,7 +109,7 @@ pub struct Limits {
     /// out and flagged.
     pub trace_bytes_max: usize,
     /// Different patterns with macros that are compiled in one transaction. Further ones do not match
-    /// and are flagged.
+    /// and are flagged. A transaction that is used again keeps as many, until it rests.
     pub expanded_patterns_max: usize,
     /// Bytes of a pattern with macros, once they are expanded. A longer one does not match and is
     /// flagged; so is one whose automaton takes more than 64 times this.
@@ -128,16 +141,20 @@ impl Default for Limits {
             json_depth_max: 128,
             xml_depth_max: 256,
             xml_nodes_max: 20_000,
+            xml_elements_max: 100_000,
             headers_max: 256,
             cookies_max: 256,
             multipart_parts_max: 1_024,
             upload_files_max: 100,
             multipart_part_headers_max: 32,
             transform_bytes_max: 33_554_432,
+            transformed_bytes_max: 268_435_456,
+            views_max: 262_144,
             expansion_bytes_max: 65_536,
             tx_members_max: 4_096,
             collection_members_max: 64,
             collection_bytes_max: 4_096,
+            matched_vars_max: 32_768,
             matches_per_rule_max: 16,
             match_value_bytes_max: 1_024,
             matched_rules_max: 512,
@@ -174,16 +191,20 @@ macro_rules! with_limits {
             json_depth_max,
             xml_depth_max,
             xml_nodes_max,
+            xml_elements_max,
             headers_max,
             cookies_max,
             multipart_parts_max,
             upload_files_max,
             multipart_part_headers_max,
             transform_bytes_max,
+            transformed_bytes_max,
+            views_max,
             expansion_bytes_max,
             tx_members_max,
             collection_members_max,
             collection_bytes_max,
+            matched_vars_max,
             matches_per_rule_max,
             match_value_bytes_max,
             matched_rules_max,

@@ -198,19 +198,7 @@ impl Operator {
         match self {
             Self::Rx(pattern) => search(pattern, false, value, capturing, capture),
             Self::RxGlobal(pattern) => search(pattern, true, value, capturing, capture),
-            _ => self.matches_simple(value, parameter, capturing.then_some(capture)),
-        }
-    }
-
-    fn matches_simple(
-        &self,
-        value: &[u8],
-        parameter: &[u8],
-        capture: Option<&mut Capture>,
-    ) -> bool {
-        match self {
-            Self::Rx(pattern) | Self::RxGlobal(pattern) => pattern.is_match(value),
-            Self::Pm(phrases) => phrases.is_match(value, capture),
+            Self::Pm(phrases) => phrases.is_match(value, capturing.then_some(capture)),
             Self::Number(comparison, _) => {
                 comparison.holds(leading_integer(value), leading_integer(parameter))
             }
@@ -219,16 +207,18 @@ impl Operator {
             Self::ValidateByteRange(range) => range.first_outside(value).is_some(),
             Self::ValidateUrlEncoding => url_encoding::invalid(value),
             Self::ValidateUtf8Encoding => utf8_encoding::invalid(value),
-            Self::DetectSqli => match (sqli::detect(value), capture) {
-                (None, _) => false,
-                (Some(_), None) => true,
-                (Some(fingerprint), Some(capture)) => {
+            Self::DetectSqli => match sqli::detect(value) {
+                None => false,
+                Some(_) if !capturing => true,
+                Some(fingerprint) => {
                     capture.text.extend_from_slice(fingerprint.as_bytes());
                     true
                 }
             },
-            Self::DetectXss => whole_value(xss::detect(value), value, capture),
-            Self::Verify(check, pattern) => verify(*check, pattern, value, capture),
+            Self::DetectXss => whole_value(xss::detect(value), value, capturing.then_some(capture)),
+            Self::Verify(check, pattern) => {
+                verify(*check, pattern, value, capturing.then_some(capture))
+            }
             Self::UnconditionalMatch => true,
             Self::NoMatch | Self::Deferred(_) => false,
         }
@@ -309,6 +299,9 @@ impl Phrases {
     }
 }
 
+/// Bytes of numbers that are looked at again from their next byte on, for each byte of the value.
+const AGAIN_MAX: usize = 64;
+
 fn verify(
     check: CheckDigit,
     pattern: &Pattern,
@@ -316,6 +309,7 @@ fn verify(
     mut capture: Option<&mut Capture>,
 ) -> bool {
     let mut from = 0;
+    let mut again = value.len().saturating_mul(AGAIN_MAX);
     while let Some((start, end)) = pattern.find_at(value, from) {
         let number = value.get(start..end).unwrap_or_default();
         let valid = match check {
@@ -330,7 +324,10 @@ fn verify(
             }
             return true;
         }
-        from = end.max(start + 1);
+        // A good number may begin within a bad one, as in ModSecurity. Where numbers are long, only so many are
+        // looked for there, so that the time stays linear.
+        again = again.saturating_sub(end - start);
+        from = if again > 0 { start + 1 } else { end.max(start + 1) };
     }
     false
 }
@@ -401,7 +398,8 @@ fn extended(needle: &[u8], borders: &[usize], mut length: usize, byte: u8) -> us
 
 #[cfg(test)]
 mod tests {
-    use super::contains_word;
+    use super::{CheckDigit, contains_word, verify};
+    use crate::pattern::Pattern;
 
     #[track_caller]
     fn check(value: &str, word: &str, expected: bool) {
@@ -427,6 +425,17 @@ mod tests {
         check("x--a-x", "-a-", false);
         check("x--a-", "-a-", true);
         check("--a-", "-a-", true);
+    }
+
+    /// Numbers within numbers are looked for in linear time, however long they are.
+    #[test]
+    fn long_numbers_end() {
+        let pattern = Pattern::new(r"\d+").unwrap();
+        let mut value = vec![b'1'; 1 << 20];
+        assert!(!verify(CheckDigit::Ssn, &pattern, &value, None));
+        value.extend_from_slice(b" 123-45-6788");
+        let pattern = Pattern::new(r"[\d-]+").unwrap();
+        assert!(verify(CheckDigit::Ssn, &pattern, &value, None));
     }
 
     /// The same as asking at every place.

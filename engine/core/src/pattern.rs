@@ -9,6 +9,7 @@
 //! possessive repetition) is matched by back-tracking under a limit of steps, see [`backtrack`].
 
 mod backtrack;
+mod posix;
 mod translate;
 
 use std::sync::Arc;
@@ -60,24 +61,16 @@ impl Pattern {
     /// # Errors
     /// A message that says what is not supported or malformed, and where.
     pub(crate) fn new(pcre: &str) -> Result<Self, String> {
-        Self::within(pcre, PATTERN_BYTES_MAX)
+        Self::within(pcre.as_bytes(), PATTERN_BYTES_MAX)
     }
 
     /// As [`Self::new`], for a pattern that a request had a part in: `bytes_max` bounds the automaton,
     /// and with it the time to build it. Bytes that are no ASCII stand for themselves.
     pub(crate) fn from_request(pcre: &[u8], bytes_max: usize) -> Result<Self, String> {
-        let mut text = String::with_capacity(pcre.len());
-        for &byte in pcre {
-            if byte.is_ascii() {
-                text.push(char::from(byte));
-            } else {
-                text.push_str(&format!("\\x{byte:02x}"));
-            }
-        }
-        Self::within(&text, bytes_max)
+        Self::within(pcre, bytes_max)
     }
 
-    fn within(pcre: &str, bytes_max: usize) -> Result<Self, String> {
+    fn within(pcre: &[u8], bytes_max: usize) -> Result<Self, String> {
         let matcher = match translate(pcre) {
             Ok(translated) => automaton(&translated, bytes_max)?,
             Err(Refusal::NotRegular(_)) => Matcher::Backtracking {
@@ -98,7 +91,7 @@ impl Pattern {
     pub(crate) fn syntax_tree(pcre: &str) -> Option<Hir> {
         let mut parser =
             ParserBuilder::new().unicode(false).utf8(false).dot_matches_new_line(true).build();
-        parser.parse(&translate(pcre).ok()?).ok()
+        parser.parse(&translate(pcre.as_bytes()).ok()?).ok()
     }
 
     /// Sets the limit of steps, for patterns that need one.
@@ -326,6 +319,20 @@ mod tests {
         assert!(!Pattern::new("ab").unwrap().backtracks());
     }
 
+    /// In both matchers: a byte above 0x7F stands for itself wherever it is.
+    #[test]
+    fn patterns_of_requests_are_bytes() {
+        for pcre in [&b"^\xff$"[..], b"^\\\xff$", b"^[\xfe-\xff]$", b"^[\\\xff]$", b"^\\Q\xff\\E$"]
+        {
+            for pcre in [pcre.to_vec(), [&b"(?=.)"[..], pcre].concat()] {
+                let pattern = Pattern::from_request(&pcre, PATTERN_BYTES_MAX).unwrap();
+                let found =
+                    [&b"\xff"[..], b"\\", b"\\xff", b"x"].map(|value| pattern.is_match(value));
+                assert_eq!(found, [true, false, false, false], "{}", pcre.escape_ascii());
+            }
+        }
+    }
+
     #[test]
     fn what_nothing_here_can_do_is_refused() {
         for pcre in [
@@ -340,6 +347,11 @@ mod tests {
             r"[\Q]",
             r"[a-\Qb\E]",
             r"(?=a)[\Qa]\E]",
+            "[[:letter:]]",
+            "[[:^letter:]]",
+            "(?=a)[[:letter:]]",
+            r"\x{+4}",
+            r"(?=a)\x{+4}",
         ] {
             assert!(Pattern::new(pcre).is_err(), "{pcre}");
         }

@@ -68,6 +68,7 @@ const DECOMPRESSION: &str = "Of Glacis: `On`, the default, inspects what gzip, d
                              `Off`, for applications that do not decode, makes them a `REQBODY_ERROR`.";
 const STEPS: &str = "Of Glacis: work that rules may do for one request, in steps of 64 bytes or less. At the \
                      limit `MSC_STEPS_LIMIT_EXCEEDED` is 1, which only phase 5 can see.";
+const MIME_TYPES: &str = "The first one takes the place of `text/plain text/html`, others add.";
 const REMOTE: &str = "rules come from files; fetch them beforehand";
 
 /// Directives.
@@ -134,7 +135,7 @@ pub(crate) const DIRECTIVES: &[Entry] = &[
     full("SecResponseBodyAccess", ""),
     full("SecResponseBodyLimit", ""),
     full("SecResponseBodyLimitAction", ""),
-    full("SecResponseBodyMimeType", ""),
+    full("SecResponseBodyMimeType", MIME_TYPES),
     full("SecResponseBodyMimeTypesClear", ""),
     full("SecRule", ""),
     full("SecRuleEngine", ""),
@@ -172,6 +173,8 @@ pub(crate) const DIRECTIVES: &[Entry] = &[
     only("SecXmlExternalEntity", "Off", "external entities are never loaded"),
 ];
 
+const WITHIN: &str =
+    "A number may begin within another one; `\\b` in the pattern keeps to whole ones.";
 const HOST: &str = "Asks the host; never matches where the host has no answer.";
 
 /// Operators.
@@ -215,10 +218,10 @@ pub(crate) const OPERATORS: &[Entry] = &[
     refused("validateSchema", "XML is not validated"),
     full("validateUrlEncoding", ""),
     full("validateUtf8Encoding", ""),
-    full("verifyCC", ""),
-    full("verifyCPF", ""),
-    full("verifySSN", ""),
-    full("verifySVNR", ""),
+    full("verifyCC", WITHIN),
+    full("verifyCPF", WITHIN),
+    full("verifySSN", WITHIN),
+    full("verifySVNR", WITHIN),
     full("within", ""),
 ];
 

@@ -24,6 +24,9 @@ pub(crate) enum LimitAction {
     ProcessPartial,
 }
 
+/// Media types whose bodies are inspected where the rules name none, as the manual says.
+const MIME_TYPES: [&str; 2] = ["text/plain", "text/html"];
+
 /// The settings of a program.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -36,8 +39,8 @@ pub(crate) struct Settings {
     pub(crate) response_body_limit_action: LimitAction,
     /// What becomes of a transaction whose rules take too many steps.
     pub(crate) rule_steps_limit_action: LimitAction,
-    /// Media types whose bodies are inspected, in lower case.
-    pub(crate) response_body_mime_types: Vec<String>,
+    /// Media types whose bodies are inspected, in lower case; [`MIME_TYPES`] when the rules do not say.
+    response_body_mime_types: Option<Vec<String>>,
     pub(crate) argument_separator: u8,
     /// How long a persistent collection is kept after its last change.
     pub(crate) collection_timeout: Duration,
@@ -60,7 +63,7 @@ impl Default for Settings {
             request_body_limit_action: LimitAction::Reject,
             response_body_limit_action: LimitAction::ProcessPartial,
             rule_steps_limit_action: LimitAction::Reject,
-            response_body_mime_types: vec!["text/plain".to_owned(), "text/html".to_owned()],
+            response_body_mime_types: None,
             argument_separator: b'&',
             collection_timeout: Duration::from_secs(3_600),
             unicode_map: None,
@@ -122,7 +125,7 @@ impl Settings {
                 self.rule_steps_limit_action = limit_action(one(name, arguments)?)?;
             }
             "secresponsebodymimetype" => self.add_mime_types(name, arguments)?,
-            "secresponsebodymimetypesclear" => self.response_body_mime_types.clear(),
+            "secresponsebodymimetypesclear" => self.response_body_mime_types = Some(Vec::new()),
             "secargumentseparator" => self.argument_separator = separator(one(name, arguments)?)?,
             "seccollectiontimeout" => {
                 let seconds = size(one(name, arguments)?)?;
@@ -151,12 +154,21 @@ impl Settings {
         if arguments.is_empty() {
             return Err((None, format!("{name} needs at least one media type, such as text/html")));
         }
-        self.response_body_mime_types.clear();
+        // The first directive takes the place of the default, those behind it add.
+        let wanted = self.response_body_mime_types.get_or_insert_default();
         for argument in arguments {
-            let types = argument.text.split_ascii_whitespace().map(str::to_ascii_lowercase);
-            self.response_body_mime_types.extend(types);
+            wanted.extend(argument.text.split_ascii_whitespace().map(str::to_ascii_lowercase));
         }
         Ok(())
+    }
+
+    /// Whether response bodies of that type are inspected.
+    pub(crate) fn inspects_media_type(&self, media_type: &[u8]) -> bool {
+        let is = |wanted: &str| wanted.as_bytes().eq_ignore_ascii_case(media_type);
+        match &self.response_body_mime_types {
+            None => MIME_TYPES.iter().any(|wanted| is(wanted)),
+            Some(types) => types.iter().any(|wanted| is(wanted)),
+        }
     }
 }
 

@@ -92,6 +92,7 @@ pub(crate) struct Store {
     /// Of each uploaded file, where its name stands in [`List::Files`], which has further ones.
     files: Vec<usize>,
     next_id: u32,
+    is_cut: bool,
 }
 
 /// Values of scalars have the ids below this, by [`Variable`]; those of pairs follow. There are lists by id for each
@@ -122,6 +123,17 @@ impl Store {
         self.files.clear();
         self.files.shrink_to(PAIRS_KEPT);
         self.next_id = SCALAR_IDS;
+        self.is_cut = false;
+    }
+
+    /// Gives back the memory of transformed values, of which nobody knows any more.
+    pub(crate) fn rest(&mut self) {
+        self.transformed = Vec::new();
+    }
+
+    /// Whether something was longer than a buffer may be.
+    pub(crate) const fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     pub(crate) fn bytes(&self, slice: Slice) -> &[u8] {
@@ -136,19 +148,32 @@ impl Store {
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Slice {
-        append(&mut self.store, Region::Store, bytes)
+        append(&mut self.store, Region::Store, bytes, &mut self.is_cut)
     }
 
-    pub(crate) fn push_transformed(&mut self, bytes: &[u8]) -> Slice {
-        append(&mut self.transformed, Region::Transformed, bytes)
+    /// Keeps what was made of a value; not if all of it together would then take more than `bytes_max`.
+    pub(crate) fn push_transformed(&mut self, bytes: &[u8], bytes_max: usize) -> Option<Slice> {
+        let taken = self.transformed.len().saturating_add(bytes.len());
+        let has_room = taken <= bytes_max.min(BUFFER_BYTES_MAX);
+        has_room
+            .then(|| append(&mut self.transformed, Region::Transformed, bytes, &mut self.is_cut))
     }
 
     pub(crate) fn push_temporary(&mut self, bytes: &[u8]) -> Slice {
-        append(&mut self.temporary, Region::Temporary, bytes)
+        append(&mut self.temporary, Region::Temporary, bytes, &mut self.is_cut)
     }
 
     pub(crate) fn clear_temporary(&mut self) {
         self.temporary.clear();
+    }
+
+    pub(crate) const fn temporary_bytes(&self) -> usize {
+        self.temporary.len()
+    }
+
+    /// Forgets what came behind the first so many bytes.
+    pub(crate) fn cut_temporary(&mut self, bytes: usize) {
+        self.temporary.truncate(bytes);
     }
 
     pub(crate) fn request_body_slice(&self) -> Slice {
@@ -218,9 +243,10 @@ fn whole(region: Region, buffer: &[u8]) -> Slice {
     Slice { region, start: 0, end: u32::try_from(buffer.len()).unwrap_or(u32::MAX) }
 }
 
-fn append(buffer: &mut Vec<u8>, region: Region, bytes: &[u8]) -> Slice {
+fn append(buffer: &mut Vec<u8>, region: Region, bytes: &[u8], is_cut: &mut bool) -> Slice {
     let start = buffer.len();
     let room = BUFFER_BYTES_MAX.saturating_sub(start);
+    *is_cut |= bytes.len() > room;
     let bytes = bytes.get(..bytes.len().min(room)).unwrap_or_default();
     buffer.extend_from_slice(bytes);
     let position = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);

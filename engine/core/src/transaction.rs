@@ -16,11 +16,13 @@
 //!
 //! A transaction keeps its memory when it is started again: reuse it, one per worker.
 
+mod bodies;
 mod budget;
 mod collections;
 mod deferred;
 mod evaluate;
 mod expansion;
+mod flags;
 mod matched;
 mod patterns;
 mod profile;
@@ -45,14 +47,15 @@ use crate::{
     lookup::Lookup,
     operator::Capture,
     program::{AuditEngine, Program, RuleEngine},
-    settings::LimitAction,
     store::{Slice, Store},
     variable::Variable,
     verdict::{Refusal, Verdict},
 };
+pub use bodies::BodyRoom;
 use budget::Budget;
 pub(crate) use collections::PERSISTENT;
 use collections::PersistentCollection;
+pub use flags::Flags;
 pub use matched::{Match, MatchedRule, Scores};
 pub use profile::{LaneCost, PhaseCost, Profile, ProfiledLane, ProfiledRule, RuleCost, ScanCost};
 pub use record::Upload;
@@ -86,80 +89,6 @@ pub struct Endpoint {
     pub address: IpAddr,
     /// The port; 0 when unknown.
     pub port: u16,
-}
-
-/// Which limits a transaction has hit. Nothing is dropped without one of these being set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags {
-    /// The request body was longer than inspected.
-    pub request_body_truncated: bool,
-    /// The response body was longer than inspected.
-    pub response_body_truncated: bool,
-    /// The response body was compressed, and rules have seen it as it is.
-    pub response_body_encoded: bool,
-    /// The body processor stopped at a limit: depth, nodes, parts, names, bytes without files, or what a
-    /// compressed body may decode to (`REQBODY_ERROR`, with the reason in `REQBODY_ERROR_MSG`).
-    pub body_limit_reached: bool,
-    /// There were more arguments than are kept.
-    pub arguments_dropped: bool,
-    /// There were more headers than are kept.
-    pub headers_dropped: bool,
-    /// There were more cookies than are kept.
-    pub cookies_dropped: bool,
-    /// Rules created more members of `TX` than are kept.
-    pub tx_members_dropped: bool,
-    /// Rules put more into a persistent collection than it may hold.
-    pub collection_members_dropped: bool,
-    /// A transformation or a macro grew beyond its limit and was cut.
-    pub values_cut: bool,
-    /// A pattern with look-around reached its limit of steps and counts as not having matched
-    /// (`MSC_PCRE_LIMITS_EXCEEDED`).
-    pub patterns_gave_up: bool,
-    /// A pattern with macros did not compile, or there were too many of them. It counts as not having
-    /// matched (`MSC_PCRE_ERROR`).
-    pub patterns_failed: bool,
-    /// Rules asked for more look-ups than the host is asked for; the others count as not known.
-    pub lookups_dropped: bool,
-    /// More rules matched, or more and longer values, than are recorded for logs.
-    pub matches_dropped: bool,
-    /// Rules took more steps than they may: the rest of them did not run
-    /// (`MSC_STEPS_LIMIT_EXCEEDED`).
-    pub rules_cut_off: bool,
-    /// More happened than a trace may hold.
-    pub trace_cut: bool,
-}
-
-impl Flags {
-    /// The names of the limits that were hit, as they stand in audit records and metrics.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        [
-            (self.request_body_truncated, "request_body"),
-            (self.response_body_truncated, "response_body"),
-            (self.body_limit_reached, "body_processor"),
-            (self.arguments_dropped, "arguments"),
-            (self.headers_dropped, "headers"),
-            (self.cookies_dropped, "cookies"),
-            (self.tx_members_dropped, "tx_members"),
-            (self.collection_members_dropped, "collection_members"),
-            (self.values_cut, "values"),
-            (self.patterns_gave_up || self.patterns_failed, "patterns"),
-            (self.lookups_dropped, "lookups"),
-            (self.matches_dropped, "matches"),
-            (self.rules_cut_off, "rule_steps"),
-            (self.trace_cut, "trace"),
-        ]
-        .into_iter()
-        .filter_map(|(hit, name)| hit.then_some(name))
-    }
-}
-
-/// What the host has to do with body bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyRoom {
-    /// They were taken, more are welcome.
-    Left,
-    /// The limit is reached: further bytes will not be looked at.
-    Full,
 }
 
 /// How far a transaction has come.
@@ -261,66 +190,6 @@ struct Scratch {
 /// assert_eq!(rule.msg, "SQL in ARGS:id");
 /// assert_eq!(rule.matches[0].value, b"1 UNION SELECT 2");
 /// assert_eq!(transaction.scores().inbound, 5);
-/// ```
-///
-/// # Why a rule matched
-///
-/// A transaction that keeps a trace tells what transformations made of a value, and what the
-/// operator found in it:
-///
-/// ```
-/// # use glacis_engine::{Endpoint, Excerpt, Input, Limits, NoFiles, Program, Start, TraceEvent};
-/// # use glacis_engine::Transaction;
-/// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
-/// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
-/// # let time = Duration::from_secs(1_700_000_000);
-/// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
-/// let text = r#"SecRuleEngine On
-///     SecRule ARGS "@rx b(.)d" "id:1,phase:1,deny,t:trim,t:lowercase""#;
-/// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
-/// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
-/// let mut transaction = Transaction::new(Arc::new(program)).with_trace();
-/// transaction.start(&start);
-/// transaction.request_line(b"GET", b"/?a=+aBcD", b"HTTP/1.1");
-/// transaction.evaluate_request_headers();
-/// let step = transaction.trace().next().expect("a value has matched");
-/// let TraceEvent::Match(found) = step.event else { panic!("a match comes first") };
-/// assert_eq!((step.rule.line, step.rule.operator), (2, "rx"));
-/// assert_eq!(found.value.text(), " aBcD");
-/// let stages: Vec<&str> = found.stages.iter().map(|stage| stage.transformation).collect();
-/// assert_eq!(stages, ["trim", "lowercase"]);
-/// let whole: &Excerpt = &found.found[0].text;
-/// assert_eq!(whole.text(), "bcd");
-/// ```
-///
-/// # What rules cost
-///
-/// A transaction that keeps a profile counts, over all requests that it is started for. The clock
-/// is the host's; this one leaves out the times.
-///
-/// ```
-/// # use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, Start, Transaction};
-/// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
-/// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
-/// # let time = Duration::from_secs(1_700_000_000);
-/// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
-/// let text = r#"SecRuleEngine On
-///     SecRule ARGS "@contains union" "id:1,phase:1,pass,t:lowercase""#;
-/// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
-/// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
-/// let mut transaction = Transaction::new(Arc::new(program)).with_profile(|| 0);
-/// for uri in ["/?q=union", "/?q=tea"] {
-///     transaction.start(&start);
-///     transaction.request_line(b"GET", uri.as_bytes(), b"HTTP/1.1");
-///     transaction.evaluate_request_headers();
-/// }
-/// let profile = transaction.profile().expect("it keeps one");
-/// assert_eq!((profile.transactions, profile.unnamed_transactions), (2, 1));
-/// // The scan has left the rule out for the second request: nothing of it was run.
-/// let rule = transaction.profiled_rules().next().expect("there is a rule");
-/// assert_eq!((rule.cost.run, rule.cost.matched), (1, 1));
-/// let lane = transaction.profiled_lanes().next().expect("it transforms");
-/// assert_eq!(lane.transformations, ["lowercase"]);
 /// ```
 #[derive(Debug)]
 pub struct Transaction {
@@ -493,7 +362,9 @@ impl Transaction {
     /// finds out again counts as [steps](Self::rule_steps) again.
     pub fn rest(&mut self) {
         self.transformed.fill(Vec::new());
+        self.store.rest();
         self.scans.rest();
+        self.patterns.rest();
         self.scratch = Scratch::default();
     }
 
@@ -547,7 +418,8 @@ impl Transaction {
     /// The limits that were hit so far.
     #[must_use]
     pub const fn flags(&self) -> Flags {
-        self.flags
+        let values_cut = self.flags.values_cut || self.store.is_cut();
+        Flags { values_cut, ..self.flags }
     }
 
     /// Steps that rules have taken so far, as [`Limits::rule_steps_max`](crate::Limits) counts them.
@@ -573,94 +445,7 @@ impl Transaction {
         &self.verdict
     }
 
-    /// Whether the host should collect the request's body, known after phase 1.
-    #[must_use]
-    pub fn wants_request_body(&self) -> bool {
-        self.inspecting()
-            && self.stage == Stage::RequestBody
-            && self.program.request_body_rules
-            && self.control.request_body_access
-    }
-
-    /// Takes a piece of the request body.
-    ///
-    /// Bytes beyond the limit are not kept. With `SecRequestBodyLimitAction Reject` they make
-    /// [`Self::verdict`] a refusal with status 413.
-    ///
-    /// ```
-    /// # use glacis_engine::{BodyRoom, Endpoint, Input, Limits, NoFiles, Phase, Program, Refusal};
-    /// # use glacis_engine::{Start, Transaction};
-    /// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
-    /// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
-    /// # let time = Duration::from_secs(1_700_000_000);
-    /// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
-    /// let text = r#"SecRuleEngine On
-    ///     SecRequestBodyAccess On
-    ///     SecRequestBodyLimit 8
-    ///     SecRule ARGS "@contains attack" "id:1,phase:2,deny""#;
-    /// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
-    /// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
-    /// # let mut transaction = Transaction::new(Arc::new(program));
-    /// # transaction.start(&start);
-    /// # transaction.request_line(b"POST", b"/", b"HTTP/1.1");
-    /// # transaction.evaluate_request_headers();
-    /// assert_eq!(transaction.request_body(b"name=a"), BodyRoom::Left);
-    /// assert_eq!(transaction.request_body(b"&b=c"), BodyRoom::Full);
-    /// // A limit has refused it, no rule has; and that the limit was hit can be seen.
-    /// let refusal = Refusal { status: 413, rule: None, phase: Phase::RequestBody };
-    /// assert_eq!(transaction.verdict().refusal(), Some(&refusal));
-    /// assert_eq!(transaction.flags().names().collect::<Vec<_>>(), ["request_body"]);
-    /// ```
-    pub fn request_body(&mut self, chunk: &[u8]) -> BodyRoom {
-        if self.stage != Stage::RequestBody || !self.control.request_body_access {
-            return BodyRoom::Full;
-        }
-        let max = self.control.request_body_bytes_max;
-        if !append_up_to(&mut self.store.request_body, chunk, max) {
-            return BodyRoom::Left;
-        }
-        self.request_body_cut();
-        if self.program.settings.request_body_limit_action == LimitAction::Reject {
-            self.refuse_for_limit(413, Phase::RequestBody);
-        }
-        BodyRoom::Full
-    }
-
-    /// Says that the body goes on beyond what the host could hand over, so that rules can tell
-    /// (`INBOUND_DATA_ERROR`). What then becomes of the request is for rules, or the host, to decide.
-    pub fn request_body_cut(&mut self) {
-        if !self.flags.request_body_truncated {
-            self.flags.request_body_truncated = true;
-            self.set_flag(Variable::InboundDataError, true);
-        }
-    }
-
     /// Evaluates phase 2 with the body given so far.
-    ///
-    /// ```
-    /// # use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, Start, Transaction};
-    /// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
-    /// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
-    /// # let time = Duration::from_secs(1_700_000_000);
-    /// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
-    /// let text = r#"SecRuleEngine On
-    ///     SecRequestBodyAccess On
-    ///     SecRule FILES "@endsWith .php" "id:1,phase:2,deny""#;
-    /// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
-    /// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
-    /// # let mut transaction = Transaction::new(Arc::new(program));
-    /// # transaction.start(&start);
-    /// transaction.request_line(b"POST", b"/cv", b"HTTP/1.1");
-    /// transaction.request_header(b"Content-Type", b"multipart/form-data; boundary=XX");
-    /// transaction.evaluate_request_headers();
-    /// let head = "Content-Disposition: form-data; name=\"cv\"; filename=\"cv.php\"";
-    /// transaction.request_body(format!("--XX\r\n{head}\r\n\r\n<?php\r\n--XX--\r\n").as_bytes());
-    /// assert_eq!(transaction.evaluate_request_body().name(), "deny");
-    /// // For logs, without what is in the file.
-    /// let upload = transaction.uploads().next().expect("there is a file");
-    /// assert_eq!((upload.field, upload.file_name), (&b"cv"[..], &b"cv.php"[..]));
-    /// assert_eq!(upload.size, b"5");
-    /// ```
     pub fn evaluate_request_body(&mut self) -> &Verdict {
         if self.advance(Stage::RequestBody, Stage::ResponseHeaders) {
             self.set_request_body();
@@ -678,65 +463,6 @@ impl Transaction {
             self.run(Phase::ResponseHeaders);
         }
         &self.verdict
-    }
-
-    /// Whether the host should collect the response's body, known after phase 3: rules look at it,
-    /// and its media type is one of `SecResponseBodyMimeType`.
-    ///
-    /// ```
-    /// # use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, Start, Transaction};
-    /// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
-    /// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
-    /// # let time = Duration::from_secs(1_700_000_000);
-    /// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
-    /// let text = r#"SecRuleEngine On
-    ///     SecResponseBodyAccess On
-    ///     SecRule RESPONSE_BODY "@contains ORA-00933" "id:1,phase:4,deny""#;
-    /// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
-    /// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
-    /// # let mut transaction = Transaction::new(Arc::new(program));
-    /// let responses = [("text/html; charset=utf-8", "deny"), ("image/png", "allow")];
-    /// for (media_type, expected) in responses {
-    ///     transaction.start(&start);
-    ///     transaction.request_line(b"GET", b"/", b"HTTP/1.1");
-    ///     transaction.evaluate_request_headers();
-    ///     transaction.evaluate_request_body();
-    ///     transaction.response_line(200, b"HTTP/1.1");
-    ///     transaction.response_header(b"Content-Type", media_type.as_bytes());
-    ///     transaction.evaluate_response_headers();
-    ///     if transaction.wants_response_body() {
-    ///         transaction.response_body(b"<p>ORA-00933: SQL command not properly ended</p>");
-    ///     }
-    ///     assert_eq!(transaction.evaluate_response_body().name(), expected);
-    ///     transaction.finish(start.time);
-    /// }
-    /// ```
-    #[must_use]
-    pub fn wants_response_body(&self) -> bool {
-        self.inspecting()
-            && self.stage == Stage::ResponseBody
-            && self.program.response_body_rules
-            && self.control.response_body_access
-            && self.inspects_media_type()
-    }
-
-    /// Takes a piece of the response body.
-    pub fn response_body(&mut self, chunk: &[u8]) -> BodyRoom {
-        if !self.wants_response_body() {
-            return BodyRoom::Full;
-        }
-        let max = self.control.response_body_bytes_max;
-        if !append_up_to(&mut self.store.response_body, chunk, max) {
-            return BodyRoom::Left;
-        }
-        if !self.flags.response_body_truncated {
-            self.flags.response_body_truncated = true;
-            self.set_flag(Variable::OutboundDataError, true);
-        }
-        if self.program.settings.response_body_limit_action == LimitAction::Reject {
-            self.refuse_for_limit(500, Phase::ResponseBody);
-        }
-        BodyRoom::Full
     }
 
     /// Evaluates phase 4 with the body given so far.
@@ -785,11 +511,4 @@ impl Transaction {
             self.verdict = Verdict::Deny(Refusal { status, rule: None, phase });
         }
     }
-}
-
-/// Appends what fits; says whether something did not.
-fn append_up_to(buffer: &mut Vec<u8>, chunk: &[u8], max: usize) -> bool {
-    let room = max.saturating_sub(buffer.len());
-    buffer.extend_from_slice(chunk.get(..chunk.len().min(room)).unwrap_or_default());
-    chunk.len() > room
 }

@@ -4,6 +4,8 @@
 //! comes with ModSecurity: for each code page its number and a description, then pairs such as
 //! `00a1:21`, both hexadecimal.
 
+use crate::ascii::hex_number;
+
 /// The characters of one code page that are replaced, and by what.
 ///
 /// Where a server takes `’` for an apostrophe, rules have to do so, too:
@@ -62,8 +64,9 @@ impl UnicodeMap {
 }
 
 fn pair(word: &str) -> Result<(u16, u8), String> {
+    let number = |digits: &str| hex_number(digits.as_bytes());
     let parts = word.split_once(':').and_then(|(character, byte)| {
-        Some((u16::from_str_radix(character, 16).ok()?, u8::from_str_radix(byte, 16).ok()?))
+        Some((u16::try_from(number(character)?).ok()?, u8::try_from(number(byte)?).ok()?))
     });
     parts.ok_or_else(|| format!("`{word}` is no pair such as 00a1:21"))
 }
@@ -73,7 +76,7 @@ mod tests {
     use super::*;
 
     const FILE: &str = "(A - Page)\n\n\n1250  (ANSI - Central 20127 Europe)\n00a1:21 2018:27\n\n\
-                        20127 (US-ASCII)\n00a1:3f 00e9:65\n00e9:66\n932 0434:64 bad:pair\n";
+                        20127 (US-ASCII)\n00a1:3f 00e9:65\n00e9:66\n932 0434:64 bad:pair\n1251 00a1:+f\n";
 
     #[test]
     fn code_pages_are_kept_apart() {
@@ -88,9 +91,11 @@ mod tests {
             let map = UnicodeMap::parse(FILE, code_page).unwrap();
             assert_eq!(map.byte(character), expected, "{code_page} {character:x}");
         }
-        for (code_page, message) in
-            [(1, "the file has no code page 1"), (932, "`bad:pair` is no pair such as 00a1:21")]
-        {
+        for (code_page, message) in [
+            (1, "the file has no code page 1"),
+            (932, "`bad:pair` is no pair such as 00a1:21"),
+            (1251, "`00a1:+f` is no pair such as 00a1:21"),
+        ] {
             assert_eq!(UnicodeMap::parse(FILE, code_page).unwrap_err(), message);
         }
     }

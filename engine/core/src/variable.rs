@@ -124,7 +124,7 @@ variables! {
     RemotePort "REMOTE_PORT" Scalar 1 "Port of the client.";
     ReqbodyError "REQBODY_ERROR" Scalar 2 "1 when the body processor failed.";
     ReqbodyErrorMsg "REQBODY_ERROR_MSG" Scalar 2 "Why it failed.";
-    ReqbodyProcessor "REQBODY_PROCESSOR" Scalar 1 "URLENCODED, MULTIPART, JSON, XML or empty.";
+    ReqbodyProcessor "REQBODY_PROCESSOR" Scalar 1 "URLENCODED, MULTIPART, JSON, XML, RAW or empty.";
     ReqbodyProcessorError "REQBODY_PROCESSOR_ERROR" Scalar 2 "1 when the body processor failed.";
     ReqbodyProcessorErrorMsg "REQBODY_PROCESSOR_ERROR_MSG" Scalar 2 "Why it failed.";
     RequestBasename "REQUEST_BASENAME" Scalar 1 "The last part of REQUEST_FILENAME.";

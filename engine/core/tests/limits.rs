@@ -144,6 +144,7 @@ fn rows() -> Vec<Row> {
     let pattern = "SecRule ARGS \"@rx ^%{ARGS.p}$\" \"id:1,phase:1,pass,nolog\"\n\
                    SecRule ARGS \"@rx ^%{ARGS.q}$\" \"id:2,phase:1,pass,nolog\"";
     let grown = "SecRule ARGS \"@unconditionalMatch\" \"id:1,phase:1,pass,nolog,t:hexEncode\"";
+    let watched = "SecRule ARGS \"@contains never\" \"id:1,phase:1,pass,nolog\"";
     let expanded = "SecRule ARGS \"@unconditionalMatch\" \"id:1,phase:1,pass,nolog,setvar:'tx.x=%{MATCHED_VAR}'\"";
     let steps = "SecRule ARGS \"@unconditionalMatch\" \"id:1,phase:1,pass,nolog\"";
     let part_headers = |line: &str| post(MULTIPART, &format!(
@@ -158,16 +159,20 @@ fn rows() -> Vec<Row> {
         json_depth_max = 1, post(JSON, "[1]"), post(JSON, "[[1]]"), "body_processor REQBODY_ERROR";
         xml_depth_max = 1, post(XML, "<a/>"), post(XML, "<a><b>1</b></a>"), "body_processor REQBODY_ERROR";
         xml_nodes_max = 1, post(XML, "<a>1</a>"), post(XML, "<a>1<b>2</b></a>"), "body_processor REQBODY_ERROR";
+        xml_elements_max = 1, post(XML, "<a/>"), post(XML, "<a><b/></a>"), "body_processor REQBODY_ERROR";
         headers_max = 1, post(&[("a", "1")], ""), post(&[("a", "1"), ("b", "2")], ""), "431 headers";
         cookies_max = 1, post(&[("Cookie", "a=1")], ""), post(&[("Cookie", "a=1; b=2")], ""), "431 cookies";
         multipart_parts_max = 1, upload("a"), upload("ab"), "body_processor REQBODY_ERROR MULTIPART_STRICT_ERROR";
         upload_files_max = 1, upload("a"), upload("ab"), "body_processor REQBODY_ERROR MULTIPART_STRICT_ERROR";
         multipart_part_headers_max = 1, part_headers(""), part_headers("X-A: b\r\n"), "body_processor REQBODY_ERROR MULTIPART_STRICT_ERROR";
         transform_bytes_max = 2, get(grown, "a=1"), get(grown, "a=12"), "values";
+        transformed_bytes_max = 2, get(grown, "a=1"), get(grown, "a=12"), "views";
+        views_max = 4, get(watched, "a=1"), get(watched, "a&b&c&d&e&f"), "views";
         expansion_bytes_max = 8, get(expanded, "a=12345678"), get(expanded, "a=123456789"), "values";
         tx_members_max = 1, get(members, "a=1"), get(members, "a=1&b=2"), "tx_members";
         collection_members_max = 6, get(collection, "a=1"), get(collection, "a=1&b=2&c=3&d=4&e=5&f=6&g=7"), "collection_members";
         collection_bytes_max = 100, get(collection, "a=1"), get(collection, "a=11111111111111111111&b=22222222222222222222&c=33333333333333333333&d=44444444444444444444&e=5555555555555555555555"), "collection_members";
+        matched_vars_max = 1, get(steps, "a=1"), get(steps, "a=1&b=2"), "matches";
         matches_per_rule_max = 1, get(logged, "a=1"), get(logged, "a=1&b=2"), "matches";
         match_value_bytes_max = 2, get(logged, "a=12"), get(logged, "a=123"), "matches";
         matched_rules_max = 1, get(two_logged, "a=1"), get(two_logged, "a=1&b=2"), "matches";

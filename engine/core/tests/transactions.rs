@@ -453,6 +453,28 @@ fn rules_that_are_removed_ask_for_no_body() {
     }
 }
 
+/// Hosts show responses to rulesets that look at them only to log.
+#[test]
+fn rules_of_the_last_phase_ask_for_what_they_look_at() {
+    for (rule, asked) in [
+        (r#"SecRule RESPONSE_STATUS "@rx ^5" "id:1,phase:5,pass""#, true),
+        (r#"SecRule &RESPONSE_HEADERS "@eq 0" "id:1,phase:5,pass""#, true),
+        (r#"SecRule OUTBOUND_DATA_ERROR "@eq 1" "id:1,phase:5,pass""#, true),
+        (
+            r#"SecRule TX:a "@eq 1" "id:1,phase:5,pass,chain"
+            SecRule RESPONSE_STATUS "@rx ^5""#,
+            true,
+        ),
+        (r#"SecRule RESPONSE_STATUS "@rx ^5" "id:1,phase:2,pass""#, false),
+        (r#"SecRule MSC_STEPS_LIMIT_EXCEEDED "@eq 1" "id:1,phase:5,pass""#, false),
+        ("SecRule RESPONSE_STATUS \"@rx ^5\" \"id:1,phase:5,pass\"\nSecRuleRemoveById 1", false),
+    ] {
+        let input = Input::Text { name: "rules".to_owned(), text: rule.to_owned() };
+        let program = Program::build(&[input], &NoFiles, Limits::default()).unwrap();
+        assert_eq!(program.inspects_response(), asked, "{rule}");
+    }
+}
+
 /// Each `data/warnings/NAME.conf` is accepted with exactly the warnings of `NAME.txt`.
 #[test]
 fn what_does_nothing_is_warned_of() {

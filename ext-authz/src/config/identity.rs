@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use glacis_limits::network_list::day_since_1970;
+use glacis_limits::day;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::Rate;
@@ -81,12 +81,8 @@ impl Day {
 impl<'de> Deserialize<'de> for Day {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let mut parts = text.splitn(3, '-').map(|part| part.parse().ok());
-        let mut next = || parts.next().flatten();
-        let day = next().zip(next()).zip(next());
-        let day = day.and_then(|((year, month), day)| day_since_1970(year, month, day));
         let refuse = || D::Error::custom(format!("\"{text}\" is no day: write it as 2027-01-31"));
-        day.map(Self).ok_or_else(refuse)
+        day::since_1970(&text).map(Self).ok_or_else(refuse)
     }
 }
 

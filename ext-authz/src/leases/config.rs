@@ -7,6 +7,8 @@ use glacis_limit_store::Limit;
 use glacis_limits::lease::{Terms, lender::Room};
 use serde::Deserialize;
 
+use crate::rate_limit::why_taken;
+
 const MS_NS: u64 = 1_000_000;
 /// A day, as in the filter.
 const PER_SECONDS_MAX: u64 = 86_400;
@@ -60,6 +62,16 @@ impl Default for LeasesConfig {
 impl LeasesConfig {
     /// What makes no sense, as key and message.
     pub(crate) fn check(&self) -> Result<(), (String, String)> {
+        for (i, limit) in self.limits.iter().enumerate() {
+            if let Some(message) = why_taken(&limit.name) {
+                return Err((format!("leases.limits[{i}].name"), message));
+            }
+        }
+        self.check_lent()
+    }
+
+    /// The same for limits that others have named.
+    pub(crate) fn check_lent(&self) -> Result<(), (String, String)> {
         let at_least_one = [
             ("max_calls", self.max_calls),
             ("max_keys", self.max_keys),
@@ -139,6 +151,8 @@ mod tests {
             ("max_calls: 0", "leases.max_calls", "1 or more"),
             ("max_keys: 0", "leases.max_keys", "1 or more"),
             ("limits: [{name: '', requests: 1}]", "leases.limits[0].name", "1 to 64"),
+            ("limits: [{name: quota/a, requests: 1}]", "leases.limits[0].name", "another name"),
+            ("limits: [{name: ban/a, requests: 1}]", "leases.limits[0].name", "another name"),
             (
                 "limits: [{name: a, requests: 1}, {name: a, requests: 2}]",
                 "leases.limits[1].name",

@@ -1,17 +1,18 @@
 //! `docs/reference/metrics-ext-authz.md`, made from the table.
 
 use glacis_service::{
-    metrics::{TABLE_HEAD, listed, rows},
-    process,
+    metrics::{RESULTS, TABLE_HEAD, listed, rows},
+    process, store as stores,
     tls::TlsMetrics,
 };
 
-use super::{CLIENTS, ErrorKind, LIMIT_RESULTS, RESULTS, VERDICTS, table};
+use super::{CLIENTS, ErrorKind, LIMIT_RESULTS, VERDICTS, table};
 use crate::{
     alarm::Alarm, answer::Reason, leases::metrics as leases, quota::metrics as quota,
     ratelimit::metrics as ratelimit, store,
 };
 use glacis_inspector::Uninspected;
+use glacis_limit_store::{GuardedCounters, RedisCounters};
 
 const HEAD: &str = "\
 # Metrics of ext-authz
@@ -47,7 +48,8 @@ pub fn metrics_reference() -> String {
         HEAD,
         TABLE_HEAD,
         &rows(&table::FAMILIES),
-        &rows(store::FAMILIES),
+        &rows(&stores::FAMILIES),
+        &stores::RETURNS_LOST.row(),
         &rows(ratelimit::FAMILIES),
         &rows(leases::FAMILIES),
         &rows(quota::FAMILIES),
@@ -103,11 +105,12 @@ fn labels() -> String {
                 listed(&LIMIT_RESULTS),
                 listed(&RESULTS),
                 listed(&TlsMetrics::RESULTS),
-                listed(&store::results()),
+                listed(&RedisCounters::results()),
                 listed(&ratelimit::HitResult::ALL.map(ratelimit::HitResult::name))
             ),
         ),
-        ("policy", listed(&store::policies())),
+        ("store", listed(&[store::NAME])),
+        ("policy", listed(&GuardedCounters::policies())),
         ("outcome", "of calls of borrowers: answered, unavailable, malformed, overload".to_owned()),
         (
             "answer",

@@ -90,7 +90,7 @@ impl QuotaConfig {
         }
         // Names, numbers and how many there are.
         self.leases()
-            .check()
+            .check_lent()
             .map_err(|(key, message)| (key.replacen("leases", "quota", 1), message))
     }
 

@@ -5,9 +5,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use glacis_service::metrics::Described;
+use glacis_service::{
+    label,
+    metrics::{Described, ReloadCounts},
+};
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
@@ -55,8 +57,6 @@ pub(crate) const RELOADS: Described = Described::counter(
 
 /// All of them, for the documentation.
 pub(crate) const FAMILIES: &[Described] = &[REQUESTS, HITS, NEAR, UNKNOWN_DOMAINS, ERRORS, RELOADS];
-
-const RESULTS: [&str; 2] = ["success", "failure"];
 
 /// A longer name of a descriptor has no counter of its own: values of requests may be part of it.
 const PATH_BYTES_MAX: usize = 256;
@@ -124,33 +124,10 @@ impl ErrorKind {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct VerdictLabels {
-    verdict: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct HitLabels {
-    domain: Arc<str>,
-    descriptor: Arc<str>,
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PathLabels {
-    domain: Arc<str>,
-    descriptor: Arc<str>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ErrorLabels {
-    kind: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReloadLabels {
-    result: &'static str,
-}
+label!(VerdictLabels, verdict: &'static str);
+label!(HitLabels, domain: Arc<str>, descriptor: Arc<str>, result: &'static str);
+label!(PathLabels, domain: Arc<str>, descriptor: Arc<str>);
+label!(ErrorLabels, kind: &'static str);
 
 /// The counters.
 #[derive(Clone, Debug, Default)]
@@ -160,7 +137,7 @@ pub struct RatelimitMetrics {
     near: Family<PathLabels, Counter>,
     unknown_domains: Counter,
     errors: Family<ErrorLabels, Counter>,
-    reloads: Family<ReloadLabels, Counter>,
+    pub(super) reloads: ReloadCounts,
     /// The paths that have counters of their own.
     known: Arc<Mutex<HashSet<Arc<str>>>>,
 }
@@ -176,15 +153,12 @@ impl RatelimitMetrics {
         for kind in ErrorKind::ALL {
             drop(metrics.errors.get_or_create(&ErrorLabels { kind: kind.name() }));
         }
-        for result in RESULTS {
-            drop(metrics.reloads.get_or_create(&ReloadLabels { result }));
-        }
         REQUESTS.register(registry, metrics.requests.clone());
         HITS.register(registry, metrics.hits.clone());
         NEAR.register(registry, metrics.near.clone());
         UNKNOWN_DOMAINS.register(registry, metrics.unknown_domains.clone());
         ERRORS.register(registry, metrics.errors.clone());
-        RELOADS.register(registry, metrics.reloads.clone());
+        metrics.reloads.register(&RELOADS, registry);
         metrics
     }
 
@@ -198,12 +172,6 @@ impl RatelimitMetrics {
 
     pub(crate) fn error(&self, kind: ErrorKind) {
         self.errors.get_or_create(&ErrorLabels { kind: kind.name() }).inc();
-    }
-
-    pub(crate) fn reloaded(&self, is_good: bool) {
-        let [success, failure] = RESULTS;
-        let result = if is_good { success } else { failure };
-        self.reloads.get_or_create(&ReloadLabels { result }).inc();
     }
 
     /// Hits of a descriptor that is counted; `names_max` descriptors have a name of their own.

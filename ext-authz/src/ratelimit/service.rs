@@ -4,7 +4,6 @@ use core::time::Duration;
 use std::{
     path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
-    time::Instant,
 };
 
 use envoy_types::pb::envoy::service::ratelimit::v3::{
@@ -12,7 +11,11 @@ use envoy_types::pb::envoy::service::ratelimit::v3::{
     rate_limit_service_server::{RateLimitService, RateLimitServiceServer},
 };
 use glacis_limit_store::{Clock, DecidedBy, OnStoreFailure, Store, StoreError, Taking};
-use glacis_service::{config::ConfigError, reload::Reload};
+use glacis_service::{
+    command::Failure,
+    config::ConfigError,
+    reload::{Reload, Reloads, attempt},
+};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 
@@ -84,20 +87,22 @@ struct Shared {
 }
 
 impl RateLimiter {
-    /// A service that answers by `limits` and counts in `store`, and what reads them anew.
+    /// A service that answers by `limits` and counts in `store`, and what reads them anew, which it tells
+    /// `reloads`.
     #[must_use]
     pub fn new(
         limits: Limits,
         store: Arc<dyn Store>,
         clock: Clock,
         metrics: RatelimitMetrics,
+        reloads: Reloads,
     ) -> (Self, Reloader) {
         limits.log();
         let Limits { config, reading, fingerprint } = limits;
         let room = Semaphore::new(config.max_calls.min(Semaphore::MAX_PERMITS));
         let rules = RwLock::new(Arc::new(reading.rules));
         let shared = Arc::new(Shared { config, rules, store, clock, metrics, room });
-        (Self { shared: Arc::clone(&shared) }, Reloader { shared, fingerprint })
+        (Self { shared: Arc::clone(&shared) }, Reloader { shared, fingerprint, reloads })
     }
 
     /// The service, to be served.
@@ -215,11 +220,22 @@ const fn counted(planned: &Planned) -> Option<&Counted> {
 pub struct Reloader {
     shared: Arc<Shared>,
     fingerprint: u64,
+    reloads: Reloads,
 }
 
 impl Reloader {
     fn folder(&self) -> &PathBuf {
         &self.shared.config.config
+    }
+
+    fn try_reload(&mut self) -> Result<(), Failure> {
+        let (fingerprint, limits) = Limits::read_noting(&self.shared.config);
+        self.fingerprint = fingerprint;
+        let limits = limits?;
+        limits.log();
+        let rules = Arc::new(limits.reading.rules);
+        *self.shared.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        Ok(())
     }
 }
 
@@ -233,21 +249,8 @@ impl Reload for Reloader {
     }
 
     fn reload(&mut self) {
-        let began = Instant::now();
-        let (fingerprint, limits) = Limits::read_noting(&self.shared.config);
-        self.fingerprint = fingerprint;
-        self.shared.metrics.reloaded(limits.is_ok());
-        match limits {
-            Ok(limits) => {
-                limits.log();
-                let rules = Arc::new(limits.reading.rules);
-                *self.shared.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
-                let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-                tracing::info!(milliseconds, "the new rate limits are in use");
-            }
-            Err(error) => {
-                tracing::error!(%error, "the new rate limits are not good: those before stay in use");
-            }
-        }
+        let last = attempt("rate limits", || self.try_reload());
+        self.shared.metrics.reloads.count(last.error.is_none());
+        self.reloads.attempted(last);
     }
 }

@@ -45,10 +45,13 @@ impl Redis {
     }
 }
 
+/// The sample that says whether a service asks its Redis.
+const CONNECTED: &str = "glacis_store_connected{store=\"limits\"}";
+
 /// Waits until a service has found its Redis.
 #[track_caller]
 pub(crate) fn until_connected(service: &Service) {
-    eventually("Redis is there", || service.metric("glacis_store_connected") > 0.5);
+    eventually("Redis is there", || service.metric(CONNECTED) > 0.5);
 }
 
 impl Drop for Redis {
@@ -94,6 +97,7 @@ async fn one_limit_and_one_list_of_bans_for_all() {
         // Before Redis is there `strict` refuses, and takes nothing.
         until(service, &Asked::get("/strict").from("192.0.2.99"), "allow").await;
         until_connected(service);
+        assert!(service.get("/status").1.contains("\"store\":{\"connected\":true}"));
     }
     // Each may take two of the four: it is one limit.
     let few = Asked::get("/few");
@@ -117,9 +121,14 @@ async fn one_limit_and_one_list_of_bans_for_all() {
         assert_eq!(verdict(&answer), "deny banned");
     }
     let alone = |policy: &str| {
-        one.metric(&format!("glacis_store_decided_alone_total{{policy=\"{policy}\"}}"))
+        let labels = format!("store=\"limits\",policy=\"{policy}\"");
+        one.metric(&format!("glacis_store_decided_alone_total{{{labels}}}"))
     };
-    assert!(one.metric("glacis_store_requests_total{result=\"answered\"}") > 3.5);
+    let ended = |result: &str| {
+        let labels = format!("store=\"limits\",result=\"{result}\"");
+        one.metric(&format!("glacis_store_requests_total{{{labels}}}"))
+    };
+    assert!(ended("answered") > 3.5);
     let before = ["allow", "deny", "local"].map(alone);
     drop(redis);
     // Each policy for itself; what is counted alone is half of it. Bans stay.
@@ -137,7 +146,8 @@ async fn one_limit_and_one_list_of_bans_for_all() {
     let [allow, deny, local] = ["allow", "deny", "local"].map(alone);
     let since = [allow - before[0], deny - before[1], local - before[2]];
     assert_eq!(since, [6.0, 1.0, 3.0]);
-    assert!(one.metric("glacis_store_connected") < 0.5);
-    assert!(one.metric("glacis_store_requests_total{result=\"unavailable\"}") > 8.5);
+    assert!(one.metric(CONNECTED) < 0.5);
+    assert!(one.get("/status").1.contains("\"store\":{\"connected\":false}"));
+    assert!(ended("unavailable") > 8.5);
     assert!(one.metric("glacis_authz_errors_total{kind=\"store\"}") < 0.5);
 }

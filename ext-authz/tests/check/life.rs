@@ -15,7 +15,10 @@ async fn it_answers_is_healthy_and_ends() {
     let answer = service.check(&Asked::get("/")).await.unwrap();
     assert_eq!(answer.status.unwrap().code, Code::Ok as i32);
     assert!(service.metric("glacis_authz_checks_total{verdict=\"allow\"}") > 0.5);
-    assert!(service.get("/status").1.contains("\"ready\":true"));
+    let status = service.get("/status").1;
+    for told in ["\"ready\":true", "\"last_reload\":null", "\"rate_limit_service\":null"] {
+        assert!(status.contains(told), "{status}");
+    }
     assert!(service.terminate().success());
 }
 

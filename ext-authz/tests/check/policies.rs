@@ -94,6 +94,7 @@ async fn requests_and_what_becomes_of_them() {
     let token = |claims| Asked::get("/").host("a.token.example").claims(claims);
     for (asked, expected) in [
         (get("/static/a"), "allow by assets"),
+        (Asked::new("get", "/static/a", &[]), "allow by assets"),
         (get("/STATIC//a"), "deny no_policy"),
         // It could be /secret: what is open is not for it, what is closed is.
         (get("/static/..%2fsecret"), "deny policy by secret"),
@@ -120,6 +121,11 @@ async fn requests_and_what_becomes_of_them() {
             Asked::new("POST", "/api/x", &[("x-api-key", "shop-key")]),
             "deny key_scope by write of shop",
         ),
+        // Many upstreams take it for POST.
+        (
+            Asked::new("post", "/api/x", &[("x-api-key", "shop-key")]),
+            "deny key_scope by write of shop",
+        ),
         (get("/").host("a.token.example"), "deny no_token by token"),
         (token(json!({"scope": "read", "roles": ["admin"]})), "allow by token"),
         (token(json!({"scope": "write", "roles": ["admin"]})), "deny wrong_claim by token"),
@@ -143,24 +149,26 @@ async fn what_the_upstream_gets() {
         (
             "/api/x",
             &[("x-api-key", "acme-new"), ("x-glacis-client", "forged")],
-            "x-glacis-client=acme -x-api-key ?-key",
+            "x-glacis-client=acme -x-api-key",
+        ),
+        ("/api/x", &[("authorization", "Bearer acme-new")], "x-glacis-client=acme -authorization"),
+        // A login that is not ours stays.
+        ("/api/x?key=acme-new", &[("authorization", "Basic YTpi")], "x-glacis-client=acme ?-key"),
+        ("/api/x", &[("cookie", "a=1; key=acme-new")], "x-glacis-client=acme cookie=a=1"),
+        // A token for the upstream stays, too, where the key is elsewhere; a second key goes, and one that is over.
+        (
+            "/api/x?key=other",
+            &[("x-api-key", "acme-new"), ("authorization", "Bearer a.b.c"), ("cookie", "key=no")],
+            "x-glacis-client=acme -x-api-key",
         ),
         (
-            "/api/x",
-            &[("authorization", "Bearer acme-new")],
+            "/api/x?key=acme-old",
+            &[("x-api-key", "acme-new"), ("authorization", "Bearer shop-key")],
             "x-glacis-client=acme -x-api-key -authorization ?-key",
         ),
-        // A login that is not ours stays.
-        (
-            "/api/x?key=acme-new",
-            &[("authorization", "Basic YTpi")],
-            "x-glacis-client=acme -x-api-key ?-key",
-        ),
-        (
-            "/api/x",
-            &[("cookie", "a=1; key=acme-new")],
-            "x-glacis-client=acme cookie=a=1 -x-api-key ?-key",
-        ),
+        // Where nobody asks for a key, a wrong one passes as it is, and one of several does not.
+        ("/static/a", &[("x-api-key", "nobody")], ""),
+        ("/static/a", &[("x-api-key", "nobody"), ("x-api-key", "shop-key")], "-x-api-key"),
     ] {
         let answer = service.check(&Asked::new("GET", path, headers)).await.unwrap();
         assert_eq!(changes(&answer), expected, "{path} {headers:?}");
@@ -204,6 +212,34 @@ async fn what_a_refused_client_is_told() {
     }
 }
 
+/// A limit by key that leaves out who has none: also who has several, or a wrong one first, is limited.
+#[tokio::test]
+async fn a_wrong_key_is_no_way_around_a_limit() {
+    const KEYED: &str = r#"
+otherwise: allow
+api_keys:
+  from: [{header: x-api-key}, {query: key}]
+  clients:
+  - {name: acme, keys: [{hash: "sha256:6bba026a70f2c1131acaa1243400982036ab6341918452ac3f8c77d6fd1ca868"}]}
+rate_limits: [{name: keyed, requests: 1, per_seconds: 3600, key: [api_key], absent: skip}]
+"#;
+    let service = Service::start(KEYED, &[]);
+    for (path, keys, from, expected) in [
+        ("/", &[][..], "192.0.2.1", "allow"),
+        ("/", &[], "192.0.2.1", "allow"),
+        ("/", &["acme-new"], "192.0.2.1", "allow of acme"),
+        ("/", &["acme-new"], "192.0.2.2", "deny rate_limit of acme"),
+        ("/", &["acme-new", "other"], "192.0.2.1", "allow"),
+        ("/", &["other", "acme-new"], "192.0.2.1", "deny rate_limit"),
+        ("/?key=acme-new", &["other"], "192.0.2.2", "allow"),
+        ("/?key=acme-new", &["other"], "192.0.2.2", "deny rate_limit"),
+    ] {
+        let headers: Vec<_> = keys.iter().map(|key| ("x-api-key", *key)).collect();
+        let answer = service.check(&Asked::new("GET", path, &headers).from(from)).await.unwrap();
+        assert_eq!(verdict(&answer), expected, "{path} {keys:?} {from}");
+    }
+}
+
 #[tokio::test]
 async fn limits_count_and_tell() {
     const LIMITS: &str = r#"
@@ -241,6 +277,7 @@ rate_limits:
         (Asked::get("/limited").from("192.0.2.200"), "allow"),
         (tenant("a"), "allow"),
         (tenant("a"), "deny rate_limit"),
+        (Asked::new("get", "/tenant", &[("x-tenant", "a")]), "deny rate_limit"),
         (tenant("b"), "allow"),
         // Without the header it counts by address: leaving it out is no way around.
         (Asked::get("/tenant"), "allow"),
@@ -407,6 +444,10 @@ fn wrong_configurations_are_refused() {
             "api_keys: {clients: [{name: a, keys: [{hash: a, expires: soon}]}]}",
             &["soon", "2027-01-31"],
         ),
+        (
+            "api_keys: {clients: [{name: a, keys: [{hash: a, expires: 2027-1-31}]}]}",
+            &["\"2027-1-31\" is no day"],
+        ),
         ("rate_limits: [{name: a, requests: 0}]", &["rate_limits[0].requests"]),
         (
             "rate_limits: [{name: a, requests: 1}, {name: a, requests: 2}]",
@@ -414,6 +455,8 @@ fn wrong_configurations_are_refused() {
         ),
         ("rate_limits: [{name: a, requests: 1, key: []}]", &["rate_limits[0].key"]),
         ("rate_limits: [{name: client/a, requests: 1}]", &["rate_limits[0].name", "another name"]),
+        ("rate_limits: [{name: ban/a, requests: 1}]", &["rate_limits[0].name", "another name"]),
+        ("rate_limits: [{name: quota/a, requests: 1}]", &["rate_limits[0].name", "another name"]),
         (
             "rate_limits: [{name: a, requests: 1, burst: 2, algorithm: fixed_window}]",
             &["rate_limits[0].burst", "remove it"],
@@ -430,6 +473,7 @@ fn wrong_configurations_are_refused() {
         (&format!("bans: [{}]", [BAN; 65].join(", ")), &["bans", "at most 64"]),
         (&format!("bans: [{}]", BAN.replace("policy", "banned")), &["bans[0].reasons", "no_key"]),
         ("rate_limits: [{name: a, requests: 1, cost: 2}]", &["rate_limits[0].cost"]),
+        ("store: {redis: {nodes: []}}", &["store.redis.nodes: name at least one address"]),
         ("profile: a", &["profile"]),
         ("profiles: {a: {}}", &["profiles.a.rules"]),
         ("profiles: {a: {directives: SecRul}}", &["profiles.a", "SecRul"]),

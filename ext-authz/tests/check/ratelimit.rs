@@ -22,9 +22,12 @@ async fn it_is_answered_and_its_folder_is_read_anew() {
     assert_eq!(answer.response_headers_to_add[0].key, "RateLimit-Limit");
     assert_eq!(service.limit("d", "k", "v").await.overall_code(), Code::OverLimit);
     let write = |text: &str| fs::write(service.folder.join("limits/a.yml"), text).unwrap();
+    let status = || service.get("/status").1;
+    assert!(status().contains("\"rate_limit_service\":{\"last_reload\":null}"), "{}", status());
     write(&limits("many"));
     let failures = "glacis_ratelimit_reloads_total{result=\"failure\"} 1";
     eventually("the failure is counted", || service.get("/metrics").1.contains(failures));
+    eventually("the failure is told", || status().contains("limits/a.yml"));
     assert_eq!(service.limit("d", "k", "v").await.overall_code(), Code::OverLimit);
     write(&limits("5"));
     let successes = "glacis_ratelimit_reloads_total{result=\"success\"} 1";

@@ -56,7 +56,7 @@ impl BansConfig {
     pub(super) fn check(&self) -> Result<(), (String, String)> {
         let wrong = |key: String, message: &str| Err((key, message.to_owned()));
         if let Some(redis) = &self.redis {
-            redis.check().map_err(|error| ("bans.redis".to_owned(), error.to_string()))?;
+            redis.check().map_err(|error| error.at("bans.redis"))?;
         }
         if self.redis.is_none() && !self.scenarios.is_empty() {
             let message = "nobody would learn of a ban: write where the Redis of ext-authz is";
@@ -114,7 +114,7 @@ mod tests {
                 "bans.scenarios[0].ipv6_prefix",
             ),
             (&one(1, 1, 1).replace(REDIS, "redis: null"), "bans.redis"),
-            ("redis: {nodes: []}", "bans.redis"),
+            ("redis: {nodes: []}", "bans.redis.nodes"),
             ("queue_max: 0", "bans.queue_max"),
         ] {
             let config: BansConfig = parse(text).unwrap();

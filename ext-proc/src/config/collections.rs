@@ -28,7 +28,7 @@ impl Collections {
     pub(super) fn check(&self, collections_max: usize) -> Result<(), (String, String)> {
         let wrong = |key: &str, message: &str| Err((key.to_owned(), message.to_owned()));
         if let Some(redis) = &self.redis {
-            redis.check().map_err(|error| ("collections.redis".to_owned(), error.to_string()))?;
+            redis.check().map_err(|error| error.at("collections.redis"))?;
             if collections_max == 0 {
                 return wrong("collections_max", "collections.redis needs some in memory, too");
             }

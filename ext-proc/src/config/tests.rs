@@ -62,6 +62,7 @@ fn errors_say_where_and_what() {
         ("directives: a\nout_of_band_queue_max: 1048577\n", "out_of_band_queue_max"),
         ("directives: a\naudit: {otlp: true}\n", "otlp.endpoint"),
         ("directives: a\ntraces: {enabled: true}\n", "otlp.endpoint"),
+        ("directives: a\ncollections: {redis: {nodes: []}}\n", "collections.redis.nodes"),
         (
             "directives: a\nlisten: {tls: {certificate: a, key: b, client_names: [c]}}\n",
             "listen.tls",

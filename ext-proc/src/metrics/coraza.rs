@@ -4,6 +4,7 @@
 
 use glacis_engine::MatchedRule;
 use glacis_inspector::{Mode, OBSERVED, Receipt};
+use glacis_service::metrics::RESULTS;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -178,8 +179,7 @@ impl Coraza {
                 })
             }),
             score: score_histogram(),
-            loads: ["success", "failure"]
-                .map(|status| loads.get_or_create_owned(&StatusLabel { status })),
+            loads: RESULTS.map(|status| loads.get_or_create_owned(&StatusLabel { status })),
             rules: Gauge::default(),
         };
         table::CORAZA_REQUESTS.register(registry, requests);

@@ -2,19 +2,27 @@
 
 use glacis_service::{
     Losses,
-    metrics::{TABLE_HEAD, listed, rows},
-    process,
+    metrics::{RESULTS, TABLE_HEAD, listed, rows},
+    process, store,
     tls::TlsMetrics,
 };
 
 use super::{
-    ErrorKind, MESSAGES, PHASES, VERDICTS,
+    DIRECTIONS, ErrorKind, MESSAGES, PHASES, STATES, VERDICTS,
     coraza::{CATEGORIES, Outcome, Severity},
     rule_hits::PLACES,
     table,
 };
-use crate::{alarm::Alarm, collections::EVENTS, shadow::ONLY};
+use crate::{
+    alarm::Alarm,
+    bans,
+    collections::{self, EVENTS},
+    envoy_canary::Seen,
+    out_of_band::Dropped,
+    shadow::{Comparison, ONLY},
+};
 use glacis_inspector::Uninspected;
+use glacis_limit_store::{GuardedCounters, RedisCounters};
 
 const HEAD: &str = "\
 # Metrics
@@ -88,6 +96,7 @@ pub fn metrics_reference() -> String {
         HEAD,
         TABLE_HEAD,
         &rows(&table::OURS),
+        &rows(&store::FAMILIES),
         LABELS,
         &labels(),
         &places,
@@ -107,19 +116,22 @@ fn labels() -> String {
         ("profile, shadow", "the names of the profiles: at most 1,024".to_owned()),
         ("verdict", names([&VERDICTS[..], &["pending"]].concat())),
         ("phase", listed(&PHASES)),
-        ("direction", listed(&["inbound", "outbound"])),
+        ("direction", listed(&DIRECTIONS)),
         ("message", listed(&MESSAGES)),
         ("rule_id", format!("ids of at most {PLACES} rules, and `other`")),
         (
             "reason",
             format!(
-                "of what is uninspected: {}; out of band: `queue`, `room`; of what is lost: {}",
+                "of what is uninspected: {}; out of band: {}; of what is lost: {}",
                 names(Uninspected::ALL.map(Uninspected::name).to_vec()),
+                listed(&Dropped::ALL.map(Dropped::name)),
                 listed(&Losses::REASONS)
             ),
         ),
         ("only", listed(&ONLY)),
         ("event", listed(&EVENTS)),
+        ("store", listed(&[bans::STORE, collections::STORE])),
+        ("policy", listed(&GuardedCounters::policies())),
         ("scenario", "the names of `bans.scenarios`".to_owned()),
         ("sink", listed(&Losses::SINKS)),
         ("listener", listed(&TlsMetrics::LISTENERS)),
@@ -132,18 +144,20 @@ fn labels() -> String {
                 names(Alarm::ALL.map(Alarm::name).to_vec())
             ),
         ),
-        ("status", listed(&["success", "failure"])),
+        ("status", listed(&RESULTS)),
         (
             "result",
             format!(
-                "of reloads: {}; of shadows: {}; of the canary through Envoy: {}; of TLS handshakes: {}",
-                listed(&["success", "failure"]),
-                listed(&["agreed", "would_block", "would_pass", "incomplete"]),
-                listed(&["refused", "passed", "unknown"]),
-                listed(&TlsMetrics::RESULTS)
+                "of reloads: {}; of shadows: {}; of the canary through Envoy: {}; of TLS handshakes: {}; \
+                 of requests to Redis: {}",
+                listed(&RESULTS),
+                listed(&Comparison::ALL.map(Comparison::name)),
+                listed(&Seen::NAMES),
+                listed(&TlsMetrics::RESULTS),
+                listed(&RedisCounters::results())
             ),
         ),
-        ("state", listed(&["valid", "expired"])),
+        ("state", listed(&STATES)),
         ("hash, rules, version", "one for each profile, or one".to_owned()),
         ("engine, namespace, driver_type", "one each".to_owned()),
         ("outcome", names(Outcome::ALL.map(Outcome::name).to_vec())),

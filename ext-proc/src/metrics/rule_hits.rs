@@ -21,7 +21,7 @@ use glacis_service::metrics::Described;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
-    metrics::{MetricType, counter::ConstCounter},
+    metrics::counter::ConstCounter,
 };
 
 use super::{
@@ -162,8 +162,7 @@ fn encode<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
     counts: impl IntoIterator<Item = (L, u64)>,
 ) -> fmt::Result {
-    let help = format!("{}.", described.help);
-    let mut family = encoder.encode_descriptor(described.name, &help, None, MetricType::Counter)?;
+    let mut family = described.descriptor(encoder)?;
     for (label, count) in counts {
         ConstCounter::new(count).encode(family.encode_family(&label)?)?;
     }

@@ -1,7 +1,6 @@
 //! Every family of metrics, once: registration and `docs/reference/metrics.md` are made from here.
 
-use glacis_service::metrics::Described;
-pub(crate) use glacis_service::metrics::{BUILD, CERTIFICATES, HANDSHAKES, LAG, RELOADS};
+use glacis_service::metrics::{BUILD, CERTIFICATES, Described, HANDSHAKES, LAG, RELOADS};
 
 pub(crate) const REQUESTS: Described = Described::counter(
     "glacis_requests",

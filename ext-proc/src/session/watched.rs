@@ -4,10 +4,10 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use glacis_inspector::{Decision, End};
+use glacis_service::chance;
 
 use super::{Half, OWN_HEADERS, Session, end_of, part};
 use crate::{
-    chance,
     out_of_band::{Dropped, OutOfBand, Task, left_out},
     profile::Profile,
     recording::{NoRoom, Recorder},

@@ -235,7 +235,7 @@ impl Service {
         let kept = host.clone();
         Self::serve(config, rulesets, &kept, document, |processor, config| {
             let reloader = processor.reloader(path, config.clone(), host, record);
-            reload::watch(reloader, Some(Duration::from_millis(50))).unwrap();
+            reload::watch("configuration", reloader, Some(Duration::from_millis(50))).unwrap();
         })
         .await
     }
@@ -254,7 +254,7 @@ impl Service {
         let server = Server::bind(&listen, &admin).await.unwrap();
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry, &config.metrics);
-        host.register(&mut registry);
+        host.register(&mut registry, &metrics.stores);
         let audit = AuditLog::start(&config, &metrics.losses).unwrap();
         let tracer = Tracer::start(&config, &metrics.losses).unwrap();
         let processor = Processor::new(&config, rulesets, metrics, audit, tracer).unwrap();

@@ -124,7 +124,7 @@ fn push_message(
     });
     let number = |number: Option<u8>| number.unwrap_or(0).to_string();
     let mut message = Object::begin(out);
-    message.string("message", said.msg);
+    message.string("message", &said.msg);
     let mut details = Object::begin(message.key("details"));
     details
         .string("match", &found)

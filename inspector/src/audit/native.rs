@@ -128,7 +128,7 @@ pub(super) fn push_rule(
     object
         .number("id", rule.id.0)
         .number("phase", rule.phase.number())
-        .string("msg", said.msg)
+        .string("msg", &said.msg)
         .string("logdata", said.logdata)
         .string("severity", rule.severity_name())
         .strings("tags", rule.tags.iter().take(TAGS_MAX).map(|tag| cut(tag)))

@@ -191,7 +191,7 @@ fn push_rule(
 ) {
     let said = Said::by(rule, transaction, redaction);
     let mut object = Object::begin(event.key("firewall_rule"));
-    object.string("uid", &rule.id.to_string()).string("desc", said.msg);
+    object.string("uid", &rule.id.to_string()).string("desc", &said.msg);
     if let Some(found) = rule.matches.first() {
         object.string("match_location", &text(&found.variable));
     }

@@ -155,7 +155,7 @@ impl RuleBundle {
     pub fn pack_like(&self, program: &Program) -> Result<Vec<u8>, BundleError> {
         let packed = self.pack()?;
         let again = Self::unpack(&packed)?.build();
-        match again.is_ok_and(|again| again.rule_count() == program.rule_count()) {
+        match again.is_ok_and(|again| is_like(&again, program)) {
             true => Ok(packed),
             false => Err(BundleError("the rules mean something else without their comments")),
         }
@@ -239,6 +239,17 @@ impl RuleBundle {
         }
         Some(())
     }
+}
+
+/// Whether two programs are the same in all that they tell of their rules. Their hashes are not, because of the
+/// comments.
+fn is_like(one: &Program, other: &Program) -> bool {
+    let told = |program: &Program| -> Vec<String> {
+        program.rules().map(|rule| format!("{rule:?}")).collect()
+    };
+    one.rule_engine() == other.rule_engine()
+        && told(one) == told(other)
+        && one.fast_path().eq(other.fast_path())
 }
 
 const DAMAGED: BundleError = BundleError("the rules are damaged");
@@ -339,6 +350,28 @@ mod tests {
     fn there_and_back() {
         let packed = bundle().pack().unwrap();
         assert_eq!(RuleBundle::unpack(&packed).unwrap(), bundle());
+    }
+
+    #[test]
+    fn packs_what_the_program_was_built_from() {
+        let rule = |id: u32, operator: &str, actions: &str| {
+            format!("SecRule ARGS \"{operator}\" \"id:{id},phase:1,deny{actions}\"\n")
+        };
+        let one = rule(1, "@contains attack", "");
+        let bundle = RuleBundle::of_text("rules", &one);
+        for (text, expected) in [
+            (one.clone(), true),
+            (format!("# a comment\n{one}"), false),
+            (rule(2, "@contains attack", ""), false),
+            (rule(1, "@contains attack", ",tag:a"), false),
+            (rule(1, "@contains attack", ",chain") + "SecRule ARGS \"@rx .\" \"t:none\"", false),
+            (rule(1, "@unconditionalMatch", ""), false),
+            (format!("{}{one}", rule(2, "@contains attack", "")), false),
+            (one.replace('\n', "\nSecRuleEngine On\n"), false),
+        ] {
+            let program = RuleBundle::of_text("rules", &text).build().unwrap();
+            assert_eq!(bundle.pack_like(&program).is_ok(), expected, "{text}");
+        }
     }
 
     /// Whatever is cut off or changed is refused, or is a bundle all the same; nothing panics.

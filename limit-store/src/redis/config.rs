@@ -105,10 +105,10 @@ pub struct RedisConfigError {
 }
 
 impl RedisConfigError {
-    /// The key of [`RedisConfig`] that is wrong.
+    /// The key with where the settings stand, and what to write there, as services tell what is wrong.
     #[must_use]
-    pub const fn key(&self) -> &'static str {
-        self.key
+    pub fn at(&self, section: &str) -> (String, String) {
+        (format!("{section}.{}", self.key), self.message.clone())
     }
 }
 

@@ -150,6 +150,12 @@ impl RedisCounters {
         counters.map(|(result, counter)| (result, counter.load(Ordering::Relaxed)))
     }
 
+    /// What can become of requests, as in [`Self::by_result`].
+    #[must_use]
+    pub fn results() -> [&'static str; 5] {
+        Self::default().by_result().map(|(result, _)| result)
+    }
+
     fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -238,10 +244,16 @@ impl Redis {
         self.line.config.kind == Topology::Cluster
     }
 
+    /// Whether the circuit is closed: requests are sent.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.line.counters.is_closed.load(Ordering::Acquire)
+    }
+
     /// Waits until the circuit is closed, but no longer than `patience`. Says whether it is.
     pub async fn ready(&self, patience: Duration) -> bool {
         let closed = async {
-            while !self.line.counters.is_closed.load(Ordering::Acquire) {
+            while !self.is_there() {
                 sleep(Duration::from_millis(5)).await;
             }
         };

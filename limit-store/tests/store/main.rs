@@ -4,6 +4,7 @@
 
 mod asks;
 mod away;
+mod bans;
 mod layouts;
 mod redis_server;
 

@@ -129,6 +129,14 @@ mod tests {
         check(&mut desk, 2_001, &[3, 4, 5]);
         check(&mut desk, 2_199, &[]);
         check(&mut desk, 2_200, &[6]);
+        // Leases that end a patience later go with the first.
+        desk.book(slot(7), 3_000);
+        desk.book(slot(8), 3_100);
+        desk.book(slot(9), 3_101);
+        check(&mut desk, 2_999, &[]);
+        check(&mut desk, 3_000, &[7, 8]);
+        check(&mut desk, 3_100, &[]);
+        check(&mut desk, 3_101, &[9]);
     }
 
     #[test]
@@ -137,6 +145,7 @@ mod tests {
         desk.called(2_000);
         desk.wish(slot(1), Wish::Now, 1_000, 100);
         check(&mut desk, 1_999, &[]);
+        check(&mut desk, 2_000, &[]);
         check(&mut desk, 2_001, &[1]);
         desk.called(9_000);
         desk.answered();

@@ -111,12 +111,13 @@ enum Item<T> {
 
 impl<T: Signal> Exporter<T> {
     /// Starts the task, within a runtime. Whether the collector is there shows when there is something to
-    /// send. `version` is that of this service.
+    /// send. `name` is what this service is called where `collector` does not say, `version` is its own.
     ///
     /// # Errors
     /// When the configuration makes no sense, a file it names cannot be read, or no thread be started.
     pub fn start(
         collector: &Collector,
+        name: &str,
         version: &'static str,
         losses: &Losses,
     ) -> Result<Self, CollectorError> {
@@ -127,7 +128,7 @@ impl<T: Signal> Exporter<T> {
             items,
             channel: collector.channel()?,
             limit: Duration::from_millis(collector.timeout_ms.into()),
-            service: collector.service_name.clone(),
+            service: collector.service_name.as_deref().unwrap_or(name).to_owned(),
             version,
             room: Arc::clone(&room),
             loss: Arc::clone(&loss),

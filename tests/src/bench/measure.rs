@@ -29,7 +29,7 @@ impl Account {
     /// If it has ended.
     pub fn of(process: &str, id: u32) -> Outcome<Self> {
         let status = fs::read_to_string(format!("/proc/{id}/status"));
-        let status = status.map_err(doing("read the size of a process"))?;
+        let status = status.map_err(doing(&format!("read the size of {process}")))?;
         let bytes = |name: &str| -> Option<u64> {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
             Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
@@ -39,6 +39,15 @@ impl Account {
         };
         Ok(Self { process: process.to_owned(), cpu_seconds: cpu_seconds(id)?, rss, rss_peak })
     }
+}
+
+/// Bytes of a process in memory.
+///
+/// # Errors
+///
+/// If it has ended.
+pub(crate) fn resident_bytes(id: u32) -> Outcome<u64> {
+    Ok(Account::of(&format!("process {id}"), id)?.rss)
 }
 
 /// CPU time that a process has taken so far, in seconds.

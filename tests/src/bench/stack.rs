@@ -17,7 +17,7 @@ use crate::http;
 use crate::load::Shot;
 use crate::log::{Folder, tail};
 use crate::process::Process;
-use crate::{ports, settings};
+use crate::{ext_proc, ports, settings};
 
 /// Compiling CRS, or a module of wasm, takes seconds on a busy machine, and a thousand profiles take minutes.
 const START: Duration = Duration::from_secs(60);
@@ -208,11 +208,8 @@ impl Starter {
         let keys = self.stack.ext_proc.clone().unwrap_or_default();
         let text = self.filled(&self.read("ext-proc.yaml")?)? + &self.filled(&keys)?;
         let config = self.folder.write("ext-proc.yaml", &text)?;
-        let mut command = Command::new(settings::ext_proc()?);
-        command
-            .arg("--config")
-            .arg(config)
-            .env("TOKIO_WORKER_THREADS", self.stack.threads.to_string());
+        let mut command = ext_proc::command(&config)?;
+        command.env("TOKIO_WORKER_THREADS", self.stack.threads.to_string());
         self.spawn("ext-proc", &mut command, self.ext_proc_admin)
     }
 
@@ -384,7 +381,11 @@ fn spaced(crs: &Path, folder: &Folder) -> Outcome<PathBuf> {
 }
 
 /// CRS as the wasm-filter with the engine takes it.
-pub(crate) fn bundle() -> Outcome<String> {
+///
+/// # Errors
+///
+/// If CRS or the command `glacis` is missing, or refuses it.
+pub fn bundle() -> Outcome<String> {
     glacis(
         Command::new(settings::cli()?).args(["bundle", "--quiet", "--crs"]).arg(settings::crs()?),
     )

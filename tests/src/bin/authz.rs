@@ -1,10 +1,6 @@
 //! `authz [--short] [--peer PROGRAM]`: what asking ext-authz costs. `cargo xtask bench authz` builds what is needed and
 //! runs it; `bench/authz.md` says what the numbers mean.
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command line tool talks on its standard streams"
-)]
+#![allow(clippy::print_stdout, reason = "a command line tool talks on its standard streams")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +9,7 @@ use std::time::Duration;
 
 use glacis_tests::authz::{Bench, Kept, Leased, Over, Question, leased};
 use glacis_tests::decisions::Seen;
-use glacis_tests::failure::{Outcome, doing};
+use glacis_tests::failure::{Outcome, doing, exit};
 use glacis_tests::machine::load_average;
 
 /// Milliseconds within which ninety-nine of a hundred Checks are to be answered on loopback.
@@ -27,13 +23,7 @@ fn main() -> ExitCode {
     let short = arguments.iter().any(|argument| argument == "--short");
     let peer =
         arguments.iter().skip_while(|argument| *argument != "--peer").nth(1).map(PathBuf::from);
-    match run(short, peer.as_deref()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("authz: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("authz", run(short, peer.as_deref()).map(|()| true))
 }
 
 fn run(short: bool, peer: Option<&Path>) -> Outcome<()> {

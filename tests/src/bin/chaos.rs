@@ -1,17 +1,13 @@
 //! `chaos [--quick | --list] [--report FILE] [NAME…]`: plays scenarios of `tests/chaos/` on a whole fleet, and
 //! ends in a table. `cargo xtask chaos` runs it.
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command line tool talks on its standard streams"
-)]
+#![allow(clippy::print_stdout, reason = "a command line tool talks on its standard streams")]
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use glacis_tests::chaos::{Player, Scenario, Verdict, read, report, result};
-use glacis_tests::failure::{Failure, Outcome, io};
+use glacis_tests::failure::{Failure, Outcome, exit, io};
 use glacis_tests::machine::{date, machine};
 use glacis_tests::settings;
 
@@ -33,14 +29,7 @@ struct Wanted {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(failure) => {
-            eprintln!("chaos: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("chaos", run())
 }
 
 fn wanted() -> Outcome<Wanted> {

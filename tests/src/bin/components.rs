@@ -1,10 +1,6 @@
 //! `components [--short]`: what each part takes by itself. `cargo xtask bench components` builds what is needed and runs it;
 //! `bench/components.md` says what the numbers mean.
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command line tool talks on its standard streams"
-)]
+#![allow(clippy::print_stdout, reason = "a command line tool talks on its standard streams")]
 
 use std::fs;
 use std::process::ExitCode;
@@ -12,18 +8,12 @@ use std::time::Duration;
 
 use glacis_tests::components::{Took, calls, round_trips};
 use glacis_tests::decisions::{Bench, TARGETS};
-use glacis_tests::failure::{Outcome, doing};
+use glacis_tests::failure::{Outcome, doing, exit};
 use glacis_tests::machine::{load_average, machine};
 
 fn main() -> ExitCode {
     let short = std::env::args().any(|argument| argument == "--short");
-    match run(short) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("components: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("components", run(short).map(|()| true))
 }
 
 fn run(short: bool) -> Outcome<()> {

@@ -5,18 +5,11 @@
 use std::process::ExitCode;
 
 use glacis_tests::crs::Regression;
-use glacis_tests::failure::{Outcome, doing};
+use glacis_tests::failure::{Outcome, doing, exit};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match run(&arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(failure) => {
-            eprintln!("crs-over-envoy: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("crs-over-envoy", run(&arguments))
 }
 
 fn run(arguments: &[String]) -> Outcome<bool> {

@@ -1,17 +1,13 @@
 //! `decisions [--short] [--long] [--off]`: what asking ext-proc adds to a request. `cargo xtask bench decisions` builds what is
 //! needed and runs it; `bench/decisions.md` says what the numbers mean.
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command line tool talks on its standard streams"
-)]
+#![allow(clippy::print_stdout, reason = "a command line tool talks on its standard streams")]
 
 use std::fs;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use glacis_tests::decisions::{Bench, Seen, TARGETS, ratio};
-use glacis_tests::failure::{Outcome, doing};
+use glacis_tests::failure::{Outcome, doing, exit};
 use glacis_tests::machine::load_average;
 
 /// What ext-proc may add, as a multiple of what the processor adds that looks at nothing.
@@ -20,13 +16,7 @@ const TARGET: f64 = 1.2;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |name: &str| arguments.iter().any(|argument| argument == name);
-    match run(has("--short"), has("--long"), has("--off")) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("decisions: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("decisions", run(has("--short"), has("--long"), has("--off")).map(|()| true))
 }
 
 fn run(short: bool, long: bool, off: bool) -> Outcome<()> {

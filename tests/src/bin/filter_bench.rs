@@ -1,16 +1,12 @@
 //! `filter-bench [--short]`: what the wasm-filter costs a request in Envoy. `cargo xtask bench filter` builds what is
 //! needed and runs it; `bench/filter.md` says what the numbers mean.
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command line tool talks on its standard streams"
-)]
+#![allow(clippy::print_stdout, reason = "a command line tool talks on its standard streams")]
 
 use std::fs;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use glacis_tests::failure::{Outcome, doing};
+use glacis_tests::failure::{Outcome, doing, exit};
 use glacis_tests::filter_bench::{Bench, TARGETS, share};
 use glacis_tests::machine::load_average;
 
@@ -19,13 +15,7 @@ const TARGET: f64 = 0.85;
 
 fn main() -> ExitCode {
     let short = std::env::args().any(|argument| argument == "--short");
-    match run(short) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("filter-bench: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("filter-bench", run(short).map(|()| true))
 }
 
 fn run(short: bool) -> Outcome<()> {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use glacis_tests::bench::definition::Definition;
 use glacis_tests::bench::told::Generator;
 use glacis_tests::bench::{self, GENERATORS, Options, report, sizing};
-use glacis_tests::failure::{Outcome, doing};
+use glacis_tests::failure::{Outcome, doing, exit};
 use glacis_tests::machine::{load_average, machine};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -38,13 +38,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("http-bench: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("http-bench", outcome.map(|()| true))
 }
 
 fn fit(output: &Path) -> Outcome<()> {

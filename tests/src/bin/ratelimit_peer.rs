@@ -13,7 +13,7 @@ use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescript
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use envoy_types::pb::google::protobuf::UInt64Value;
-use glacis_tests::failure::{Failure, Outcome, io};
+use glacis_tests::failure::{Failure, Outcome, exit, io};
 use glacis_tests::log::Folder;
 use glacis_tests::rate_limit::{Client, ExtAuthz, Theirs, descriptor};
 use glacis_tests::redis::Redis;
@@ -46,17 +46,10 @@ fn main() -> ExitCode {
         },
         _ => return usage(),
     };
-    match compared {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(differences) => {
-            eprintln!("{differences} answers differ");
-            ExitCode::FAILURE
-        }
-        Err(failure) => {
-            eprintln!("{failure}");
-            ExitCode::FAILURE
-        }
+    if let Ok(differences @ 1..) = compared {
+        eprintln!("{differences} answers differ");
     }
+    exit("ratelimit-peer", compared.map(|differences| differences == 0))
 }
 
 fn usage() -> ExitCode {

@@ -8,24 +8,15 @@
 
 use std::process::ExitCode;
 
-use glacis_tests::failure::{Outcome, doing};
+use glacis_tests::failure::{Outcome, doing, exit};
 use glacis_tests::reload::{PATIENT, PATIENT_KEYS, under_load};
 use glacis_tests::stack::{Ports, Processor, Stack};
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(words) => {
-            println!("{words}");
-            ExitCode::SUCCESS
-        }
-        Err(failure) => {
-            eprintln!("reload-under-load: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("reload-under-load", run().map(|()| true))
 }
 
-fn run() -> Outcome<String> {
+fn run() -> Outcome<()> {
     let count = match std::env::args().nth(1) {
         Some(count) => count.parse().map_err(doing("read the number of reloads"))?,
         None => 100,
@@ -38,5 +29,6 @@ fn run() -> Outcome<String> {
         under_load(&mut stack, count).inspect_err(|_| eprintln!("{}", stack.folder.story()))?;
     stack.stop();
     std::fs::remove_dir_all(&folder).map_err(doing("remove the logs"))?;
-    Ok(tally.words())
+    println!("{}", tally.words());
+    Ok(())
 }

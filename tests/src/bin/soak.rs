@@ -1,16 +1,12 @@
 //! `soak [--hours N | --minutes N | --seconds N] [--rps R] [--report FOLDER]`: mixed traffic at a steady rate through
 //! a whole fleet, and a report on what grew. `cargo xtask soak` runs it.
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command line tool talks on its standard streams"
-)]
+#![allow(clippy::print_stdout, reason = "a command line tool talks on its standard streams")]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use glacis_tests::failure::{Failure, Outcome, doing};
+use glacis_tests::failure::{Failure, Outcome, doing, exit};
 use glacis_tests::soak::{self, Plan};
 
 /// A million requests in an hour, and some.
@@ -21,14 +17,7 @@ const TIME: Duration = Duration::from_secs(180);
 const WARM_UP_MAX: Duration = Duration::from_secs(120);
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(failure) => {
-            eprintln!("soak: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("soak", run())
 }
 
 fn run() -> Outcome<bool> {

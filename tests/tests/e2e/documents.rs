@@ -47,6 +47,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("glacis-ext-proc --config envoy-configs/quickstart/ext-proc.yaml --bundle ", Run),
     ("glacis-ext-proc --config ", Check),
     ("curl -s ", Ask),
+    ("curl -i ", Elsewhere("attach.rs asks an Envoy to which it has attached what README.md says")),
     ("kill -HUP ", Elsewhere("reload.rs sends the signal to one process")),
     ("setpriv ", Elsewhere("privileges.rs, where the machine allows it")),
     ("sample-upstream", Elsewhere("every stack of these tests has one")),
@@ -143,6 +144,17 @@ fn the_readme_names_each_file_of_these_tests() {
     let files = fs::read_dir(tests.join("tests/e2e")).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     let missing: Vec<_> = names.filter(|name| !readme.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "tests/README.md does not name {missing:?}");
+}
+
+/// A variable that nobody hears of is not set.
+#[test]
+fn the_readme_names_each_variable_of_the_settings() {
+    let tests = settings::root().join("tests");
+    let [readme, source] =
+        ["README.md", "src/settings.rs"].map(|file| fs::read_to_string(tests.join(file)).unwrap());
+    let variables = source.split('"').filter(|text| text.starts_with("GLACIS_"));
+    let missing: Vec<_> = variables.filter(|name| !readme.contains(&format!("`{name}`"))).collect();
     assert!(missing.is_empty(), "tests/README.md does not name {missing:?}");
 }
 

@@ -77,6 +77,7 @@ fn limited_rows() -> Vec<(Vec<Request>, usize, &'static str)> {
         (vec![get("/a").header("x-key", "one"); 5], 3, "key"),
         (vec![get("/a").header("x-key", "two"); 4], 3, "key"),
         (vec![get("/a").header("cookie", "a=b; session=s1"); 6], 4, "cookie"),
+        (vec![get("/a").header("cookie", "a=b").header("cookie", "session=s2"); 6], 4, "cookie"),
         (vec![bearer(ANN); 4], 2, "user"),
         (vec![bearer(BOB); 3], 2, "user"),
         (vec![get("/report/7"), get("/report/8"), get("/report/9")], 2, "costly"),
@@ -108,6 +109,11 @@ fn limits_of_all_kinds() {
     // Neither path nor method of the login alone is limited, nor anything that has no limit.
     let from = client();
     assert!((0..20).all(|_| own.status(from, &Request::get("/login")) == 200));
+
+    // Nobody knows which of two fields counts upstream, so the address does.
+    let (from, twice) =
+        (client(), Request::get("/a").header("x-key", "three").header("x-key", "four"));
+    assert_eq!((0..5).filter(|_| own.status(from, &twice) == 200).count(), 3);
 
     let watched = client();
     assert!((0..3).all(|_| own.status(watched, &Request::get("/watched")) == 200));

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use glacis_tests::bench::stack::bundle;
 use glacis_tests::filter::{Filter, Setup};
 use glacis_tests::http::Request;
 use glacis_tests::settings;
@@ -41,21 +41,12 @@ fn guarded_by_module(config: &str) -> String {
     format!("{}{guard}{}", &config[..start], &config[end..])
 }
 
-/// What `glacis bundle` makes of CRS, as ext-proc has it.
-fn bundle() -> String {
-    let mut command = Command::new(settings::cli().unwrap());
-    command.args(["bundle", "--quiet", "--crs"]).arg(settings::crs().unwrap());
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
-
 fn start(name: &str, guard: fn(&str) -> String) -> Stack {
     let ports = Ports::free().unwrap();
     let config = with_ports(FILE, &ports).unwrap();
     let module = settings::wasm_with_engine().unwrap().display().to_string();
     let config = replaced(FILE, &config, WASM_WITH_ENGINE, &module).unwrap();
-    let rules = format!(r#""rules": "{}""#, bundle());
+    let rules = format!(r#""rules": "{}""#, bundle().unwrap());
     let config = guard(&replaced(FILE, &config, PLACE, &rules).unwrap());
     Stack::start_config(&folder(name), ports, Processor::ExtProc, &config).unwrap()
 }

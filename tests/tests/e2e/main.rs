@@ -12,6 +12,7 @@
 )]
 
 mod admin;
+mod attach;
 mod attacks;
 mod audit_file;
 mod authz;
@@ -27,6 +28,7 @@ mod documents;
 mod failure;
 mod feeds;
 mod filter;
+mod filter_bench;
 mod first_verdict;
 mod full_duplex;
 mod grpc;

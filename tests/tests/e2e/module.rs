@@ -45,6 +45,8 @@ struct Host {
     /// What the module has said.
     log: Vec<String>,
     answers: usize,
+    /// What is counted, by the number that the module is told of it.
+    metrics: Vec<(String, i64)>,
 }
 
 impl Host {
@@ -246,7 +248,19 @@ impl Call<'_, '_> {
                 self.caller.data_mut().agreed = self.read(2, 3);
             }
             "proxy_set_shared_data" => return Ok(if host.chance(3) { CAS_MISMATCH } else { OK }),
-            "proxy_define_metric" => self.write(self.number(3), &7u32.to_le_bytes()),
+            "proxy_define_metric" => {
+                let name = String::from_utf8_lossy(&self.read(1, 2)).into_owned();
+                let metrics = &mut self.caller.data_mut().metrics;
+                // Envoy would keep another entry for it each time.
+                assert!(!metrics.iter().any(|(known, _)| *known == name), "{name} is there twice");
+                metrics.push((name, 0));
+                let number = u32::try_from(metrics.len() - 1).unwrap();
+                self.write(self.number(3), &number.to_le_bytes());
+            }
+            "proxy_increment_metric" => {
+                let count = self.parameters.get(1).and_then(Val::i64).unwrap();
+                host.metrics[usize::try_from(kind).unwrap()].1 += count;
+            }
             "proxy_http_call" => {
                 let (status, token) = host.call(true);
                 self.write(self.number(9), &token.to_le_bytes());
@@ -282,6 +296,13 @@ struct Running {
 
 impl Running {
     fn start(file: &PathBuf, configuration: &str, random: u64) -> Self {
+        let (running, accepted) = Self::configured(file, configuration, random);
+        assert_eq!(accepted, Some(1), "{:?}", running.store.data().log);
+        running
+    }
+
+    /// A module that has been given a configuration, and what it says to that.
+    fn configured(file: &PathBuf, configuration: &str, random: u64) -> (Self, Option<i32>) {
         let engine = Engine::default();
         let module = Module::new(&engine, fs::read(file).unwrap()).unwrap();
         let host = Host {
@@ -295,6 +316,7 @@ impl Running {
             next_call: 0,
             log: Vec::new(),
             answers: 0,
+            metrics: Vec::new(),
         };
         let mut store = Store::new(&engine, host);
         let mut linker = Linker::new(&engine);
@@ -319,9 +341,8 @@ impl Running {
         running.call("proxy_on_vm_start", &[ROOT, 0]);
         let length = i32::try_from(configuration.len()).unwrap();
         let accepted = running.call("proxy_on_configure", &[ROOT, length]);
-        assert_eq!(accepted, Some(1), "{:?}", running.store.data().log);
         running.store.data_mut().configuring = false;
-        running
+        (running, accepted)
     }
 
     #[track_caller]
@@ -488,4 +509,22 @@ fn callbacks_in_any_order_trap_nowhere() {
         4_000,
     );
     play(&large, &EVERYTHING.replace("FIRST", RULES), 99, 3_000);
+}
+
+/// A plugin that has refused its configuration lets nothing pass, and counts it.
+#[test]
+fn without_a_configuration_nothing_passes() {
+    let file = settings::wasm().unwrap();
+    let (mut running, accepted) = Running::configured(&file, r#"{"guard": 1}"#, 7);
+    assert_eq!(accepted, Some(0));
+    for context in ROOT + 1..ROOT + 4 {
+        running.call("proxy_on_context_create", &[context, ROOT]);
+        let name = "proxy_on_request_headers";
+        let action = running.during(Now::RequestHeaders, name, &[context, 1, 1]);
+        assert_eq!(action, Some(1), "it goes no further");
+    }
+    let expected =
+        ["glacis_wasm_errors_total", "glacis_wasm_verdicts_total.error.no-configuration"];
+    assert_eq!(running.store.data().metrics, expected.map(|name| (name.to_owned(), 3)));
+    assert_eq!(running.store.data().answers, 3);
 }

@@ -531,23 +531,31 @@ fn heads_that_only_http2_has() {
         ("a pseudo field that is none", [head(), field(":a", "b")].concat()),
         ("a length that is not that of the body", [head(), field("content-length", "5")].concat()),
     ];
+    // An answer of the upstream is known for one: without these fields the request passes.
+    assert_eq!(told(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &head())), Told::Passed);
     for (name, block) in rows {
-        let mut stream = http2(shared().proxy());
         let head = frame(HEADERS, END_HEADERS, 1, &block);
-        let _ = stream.write_all(&[head, frame(DATA, END_STREAM, 1, b"ab")].concat());
-        let mut seen = Vec::new();
-        let mut buffer = [0; 4096];
-        // RST_STREAM, GOAWAY, an answer, or the end.
-        let told = loop {
-            if let Some(told) = first_answer(&seen) {
-                break told;
-            }
-            match stream.read(&mut buffer) {
-                Ok(0) | Err(_) => break Told::Nothing,
-                Ok(read) => seen.extend(buffer.iter().take(read)),
-            }
-        };
+        let told = told(&[head, frame(DATA, END_STREAM, 1, b"ab")].concat());
         assert_ne!(told, Told::Passed, "{name} has reached the upstream");
+    }
+}
+
+/// What is said of the request that these frames are, on a connection of its own.
+fn told(frames: &[u8]) -> Told {
+    let mut stream = http2(shared().proxy());
+    // Envoy may end the connection before it has read everything.
+    let _ = stream.write_all(frames);
+    let mut seen = Vec::new();
+    let mut buffer = [0; 4096];
+    // RST_STREAM, GOAWAY, an answer, or the end.
+    loop {
+        if let Some(told) = first_answer(&seen) {
+            return told;
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => return Told::Nothing,
+            Ok(read) => seen.extend(buffer.iter().take(read)),
+        }
     }
 }
 

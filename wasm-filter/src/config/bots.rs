@@ -110,10 +110,10 @@ fn read_signature(
     problems: &mut Problems,
 ) -> Option<(String, String, Option<Action>)> {
     let object = Object::new(path, json, &["name", "contains", "action"], problems)?;
-    let name = read_text(&object, "name", 1..=NAME_BYTES_MAX, is_name_byte, problems);
+    let name = read_text_of_bytes(&object, "name", 1..=NAME_BYTES_MAX, is_name_byte, problems);
     let lengths = CONTAINS_BYTES_MIN..=CONTAINS_BYTES_MAX;
-    let contains =
-        read_text(&object, "contains", lengths, |byte| (0x20..0x7f).contains(&byte), problems);
+    let is_visible = |byte: u8| (0x20..0x7f).contains(&byte);
+    let contains = read_text_of_bytes(&object, "contains", lengths, is_visible, problems);
     let action = read_action(&object, "action", Action::Tag, problems);
     Some((name?, contains?, action))
 }
@@ -123,7 +123,8 @@ fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
-fn read_text(
+/// A text of so many bytes, all of which fit.
+fn read_text_of_bytes(
     object: &Object<'_>,
     name: &str,
     lengths: std::ops::RangeInclusive<usize>,

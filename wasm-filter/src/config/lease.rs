@@ -92,7 +92,7 @@ fn text<'a>(
     bytes_max: usize,
     problems: &mut Problems,
 ) -> Option<&'a str> {
-    let text = lists::read_text(object, name, default, problems)?;
+    let text = lists::read_header_text(object, name, default, problems)?;
     if text.len() <= bytes_max {
         return Some(text);
     }

@@ -268,16 +268,22 @@ fn read_key_part(path: &str, json: &Json, problems: &mut Problems) -> Option<Key
     }
     let absent = read_absent(&object, problems);
     if object.field("header").is_some() {
-        let name = read_text(&object, "header", problems)?.to_ascii_lowercase();
+        let name = read_plain_name(&object, "header", problems)?.to_ascii_lowercase();
         return Some(KeyPart::Header(name, absent));
     }
     if object.field("cookie").is_some() {
-        let name = read_text(&object, "cookie", problems)?.to_owned().into_bytes();
+        let name = read_plain_name(&object, "cookie", problems)?.to_owned().into_bytes();
         return Some(KeyPart::Cookie(name, absent));
     }
     if object.field("path").is_some() {
         let of = "templates such as \"/users/{id}\"";
-        return object.texts("path", MATCHES_MAX, of, problems, Template::parse).map(KeyPart::Path);
+        let templates = object.texts("path", MATCHES_MAX, of, problems, Template::parse)?;
+        if templates.is_empty() {
+            // All paths would be the other ones: as an empty key.
+            let path = object.path_of("path");
+            return problems.add(&path, format_args!("it has no (valid) one; write {of}"));
+        }
+        return Some(KeyPart::Path(templates));
     }
     read_metadata(&object, problems).map(|keys| KeyPart::Metadata(keys, absent))
 }
@@ -285,9 +291,9 @@ fn read_key_part(path: &str, json: &Json, problems: &mut Problems) -> Option<Key
 /// Which metadata: that of the claim of a token, or any.
 fn read_metadata(object: &Object<'_>, problems: &mut Problems) -> Option<Vec<String>> {
     if object.field("jwt_claim").is_some() {
-        let claim = read_text(object, "jwt_claim", problems)?;
+        let claim = read_plain_name(object, "jwt_claim", problems)?;
         let payload = match object.field("payload") {
-            Some(_) => read_text(object, "payload", problems)?,
+            Some(_) => read_plain_name(object, "payload", problems)?,
             None => "jwt_payload",
         };
         return Some([JWT_FILTER, payload, claim].map(str::to_owned).to_vec());
@@ -314,7 +320,12 @@ fn read_absent(object: &Object<'_>, problems: &mut Problems) -> Absent {
     }
 }
 
-fn read_text<'a>(object: &Object<'a>, name: &str, problems: &mut Problems) -> Option<&'a str> {
+/// A text that is a [`plain_name`].
+fn read_plain_name<'a>(
+    object: &Object<'a>,
+    name: &str,
+    problems: &mut Problems,
+) -> Option<&'a str> {
     let path = object.path_of(name);
     match object.field(name)? {
         Json::Text(text) => match plain_name(text) {

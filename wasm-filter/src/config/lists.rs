@@ -78,10 +78,10 @@ fn read_feed(path: &str, json: &Json, kind: Kind, problems: &mut Problems) -> Op
         Kind::Systems => Some("asn"),
         Kind::Patches => Some("patches"),
     };
-    let name = read_text(&object, "name", default, problems);
-    let cluster = read_text(&object, "cluster", None, problems);
-    let path = read_text(&object, "path", None, problems);
-    let authority = read_text(&object, "authority", cluster, problems);
+    let name = read_header_text(&object, "name", default, problems);
+    let cluster = read_header_text(&object, "cluster", None, problems);
+    let path = read_header_text(&object, "path", None, problems);
+    let authority = read_header_text(&object, "authority", cluster, problems);
     let refresh_seconds = object.whole("refresh_seconds", 60, 1, REFRESH_SECONDS_MAX, problems);
     let timeout_ms = object.whole("timeout_ms", 2_000, 10, TIMEOUT_MS_MAX, problems);
     let required = object.flag("required", problems);
@@ -106,7 +106,7 @@ fn read_feed(path: &str, json: &Json, kind: Kind, problems: &mut Problems) -> Op
 }
 
 /// A text that can stand in a header field; `default` if there is none.
-pub(super) fn read_text<'a>(
+pub(super) fn read_header_text<'a>(
     object: &Object<'a>,
     name: &str,
     default: Option<&'a str>,

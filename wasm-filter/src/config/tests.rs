@@ -115,6 +115,11 @@ fn problems() {
             r#"{"failure_mode": "fail"}"#,
             "failure_mode: it is \"fail\"; write \"open\" or \"closed\"",
         ),
+        (
+            r#"{"guard": {}, "failure_mode": "closed"}"#,
+            "failure_mode: a guard looks at nothing else; remove it, or configure another",
+        ),
+        (r#"{"rate_limits": [], "guard": {}}"#, "rate_limits: a guard looks at nothing else"),
         (r#"{"address_lists": []}"#, "address_lists: it is a list; write a JSON object"),
         (
             r#"{"address_lists": {"block": []}}"#,
@@ -293,6 +298,10 @@ fn problems() {
         (
             r#"{"rate_limits": [{"requests": 1, "key": [{"header": "a", "payload": "b"}]}]}"#,
             "rate_limits[0].key[0].payload: only a jwt_claim has one; remove it",
+        ),
+        (
+            r#"{"rate_limits": [{"requests": 1, "key": [{"path": []}]}]}"#,
+            "rate_limits[0].key[0].path: it has no (valid) one; write templates such as",
         ),
         (
             r#"{"rate_limits": [{"requests": 1, "key": [{"path": ["/"], "absent": "skip"}]}]}"#,

@@ -151,7 +151,7 @@ fn fetched_lists() {
     let feeds = |text: &[&str]| -> Vec<Feed> {
         for (source, text) in policy.sources().iter().zip(text) {
             let key = format!("glacis.wasm/2/feed/{}", source.name);
-            shared.put(&key, format!("\n{text}").as_bytes()).unwrap();
+            shared.put(&key, format!("c c /\n\n{text}").as_bytes()).unwrap();
         }
         let restored = |source: &Source| Feed::restored(source.clone(), &shared);
         policy.sources().iter().map(restored).collect()
@@ -206,7 +206,7 @@ fn required_patches() {
         }
     };
     expect("error:no-list");
-    shared.put("glacis.wasm/2/patches/patches", b"\n[]").unwrap();
+    shared.put("glacis.wasm/2/patches/patches", b"c c /\n\n[]").unwrap();
     expect("passed");
 }
 

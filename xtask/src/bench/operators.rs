@@ -15,6 +15,7 @@ use super::prepare::Rules;
 use super::report::{self, Answer};
 use crate::cargo;
 use crate::failure::{self, Failure, Outcome};
+use crate::machine;
 
 const DEFINITIONS: &str = "bench/operators.json";
 
@@ -187,8 +188,8 @@ fn head(engines: &[Built]) -> String {
     format!(
         "# CPU time of a rule\n\n{}, {}. Nanoseconds of one of {RULES} rules that do the same; in brackets how many times \
          {}.\n\n| rule | {} |\n|---|{}\n",
-        report::machine(),
-        report::date(),
+        machine::name(),
+        machine::date(),
         RULE_BY_RULE.name,
         names.join(" | "),
         "---:|".repeat(names.len()),

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 
 use super::engine::{OURS, PEERS};
 use super::prepare::{Difference, Request, Set};
-use crate::cargo;
 use crate::failure::{self, Failure, Outcome};
+use crate::machine;
 
 /// The class that is made of all requests of the mix.
 const MIX: &str = "mix";
@@ -189,8 +188,8 @@ impl Report {
         let mut text = format!(
             "# CPU time per request\n\n{}, {}, paranoia level {level} (blocking level 1), {} rounds.\n\
              Microseconds, median of the rounds; in brackets how many times ours.\n\n",
-            machine(),
-            date(),
+            machine::name(),
+            machine::date(),
             self.rounds,
         );
         text.push_str(&format!("| class | requests | {} |\n", engines.join(" | ")));
@@ -337,20 +336,6 @@ fn microseconds(nanoseconds: f64) -> String {
         ..100.0 => format!("{microseconds:.1}"),
         _ => format!("{microseconds:.0}"),
     }
-}
-
-/// The processor, how many of it, and the system.
-pub(super) fn machine() -> String {
-    let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = information.lines().find_map(|line| line.strip_prefix("model name"));
-    let model = model.map_or("unknown processor", |rest| rest.trim_start_matches([' ', '\t', ':']));
-    let count = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("{model}, {count} processors, {}", std::env::consts::OS)
-}
-
-pub(super) fn date() -> String {
-    let told = cargo::output(Command::new("date").args(["-u", "+%Y-%m-%d"]));
-    told.map_or_else(|_| "undated".to_owned(), |date| date.trim().to_owned())
 }
 
 #[cfg(test)]

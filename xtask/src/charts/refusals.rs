@@ -31,6 +31,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     ),
     (&["redis.nodes[0]=redis"], "/redis/nodes/0"),
     (&["redis.nodes[0]=redis:6379", "redis.trial.enabled=true"], "either redis.nodes"),
+    (&["networkPolicy.egress[0].from=x"], "/networkPolicy/egress/0"),
     (&["monitoring.serviceMonitor=true", "monitoring.podMonitor=true"], "choose one"),
     (
         &["attach.istio.edge.kind=ingress", "attach.istio.edge.namespace=a"],
@@ -94,6 +95,21 @@ const REFUSED: &[(&[&str], &str)] = &[
             "attach.envoyGateway.a.guardListeners[0]=a/eg/http",
         ],
         "attach.envoyGateway.a.guardGateway",
+    ),
+    (
+        &[
+            "tls.enabled=true",
+            "tls.secretName=s",
+            "attach.envoyGateway.a.namespace=a",
+            "attach.envoyGateway.a.targetRefs[0].kind=Gateway",
+            "attach.envoyGateway.a.targetRefs[0].name=eg",
+            "attach.envoyGateway.a.caConfigMap=one",
+            "attach.envoyGateway.b.namespace=b",
+            "attach.envoyGateway.b.targetRefs[0].kind=Gateway",
+            "attach.envoyGateway.b.targetRefs[0].name=eg",
+            "attach.envoyGateway.b.caConfigMap=another",
+        ],
+        "attach.envoyGateway.b.caConfigMap: another attachment has \"one\"",
     ),
 ];
 

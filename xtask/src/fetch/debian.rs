@@ -8,6 +8,7 @@ use std::process::Command;
 use super::Folder;
 use crate::cargo::{find_on_path, output};
 use crate::failure::{self, Failure, Outcome};
+use crate::machine;
 
 /// The program on the path, or that of the package; or why there is neither.
 pub(crate) fn program(name: &str, package: &str) -> Outcome<Result<PathBuf, String>> {
@@ -110,7 +111,7 @@ pub(crate) fn installed(name: &str, package: &str) -> Outcome<Result<PathBuf, St
     if let Some(found) = find_on_path(name) {
         return Ok(Ok(found));
     }
-    if find_on_path("apt-get").is_none() || output(Command::new("id").arg("-u"))?.trim() != "0" {
+    if find_on_path("apt-get").is_none() || !machine::is_root()? {
         return Ok(Err(format!("no {name} on the path; install {package}")));
     }
     println!("installing {package} (Debian)");

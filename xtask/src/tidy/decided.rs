@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Finding;
 use super::dependencies::Member;
 use super::tree::Tree;
+use crate::lock;
 
 const TABLE: &str = "docs/decisions/0029-dependencies.md";
 const LOCK: &str = "Cargo.lock";
@@ -15,11 +16,12 @@ const CRATES: &str = "Crates: ";
 const ELSEWHERE: &str = "Crates: workspaces of their own";
 
 pub(super) fn check(tree: &Tree, members: &[Member]) -> Vec<Finding> {
-    let text = |path: &str| tree.texts().find(|(known, _)| *known == path).map(|(_, text)| text);
-    let (Some(table), Some(lock)) = (text(TABLE), text(LOCK)) else {
+    let (Some(table), Some(lock)) = (tree.text(TABLE), tree.text(LOCK)) else {
         return vec![Finding::new(TABLE, 1, format!("this file or {LOCK} is missing"))];
     };
-    let (rows, locked) = (rows(table), locked(lock));
+    let rows = rows(table);
+    let locked: BTreeSet<(&str, &str)> =
+        lock::packages(lock).map(|package| (package.name, package.version)).collect();
     let mut findings = Vec::new();
     for member in members {
         for name in member.foreign.iter().filter(|name| !rows.contains_key(name.as_str())) {
@@ -56,19 +58,6 @@ fn rows(text: &str) -> BTreeMap<&str, (&str, usize)> {
         }
     }
     rows
-}
-
-/// Names and versions of a lock file, where one stands on the line before the other.
-fn locked(lock: &str) -> BTreeSet<(&str, &str)> {
-    let pairs = lock.lines().zip(lock.lines().skip(1));
-    pairs
-        .filter_map(|(name, version)| Some((quoted(name, "name")?, quoted(version, "version")?)))
-        .collect()
-}
-
-/// What stands in quotes behind a key.
-fn quoted<'l>(line: &'l str, key: &str) -> Option<&'l str> {
-    line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"')
 }
 
 #[cfg(test)]

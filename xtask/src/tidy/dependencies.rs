@@ -1,4 +1,4 @@
-//! Who may depend on whom. `ARCHITECTURE.md` draws it; this list is what holds.
+//! Who may depend on whom. `ARCHITECTURE.md` draws this list, and `drawn.rs` compares both.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::cargo::{self, cargo, output};
 use crate::failure::{Failure, Outcome};
 
 /// Each member and the members it may use, in the product: what its tests use is its own affair.
-const EDGES: &[(&str, &[&str])] = &[
+pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("seclang", &[]),
     ("glacis-engine", &["seclang"]),
     ("glacis-laws", &["seclang", "glacis-engine", "glacis-rules"]),
@@ -55,10 +55,10 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Members that may use any other: nothing is built on them.
-const UNRESTRICTED: &[&str] = &["glacis-tests"];
+pub(super) const UNRESTRICTED: &[&str] = &["glacis-tests"];
 
 /// Members without I/O, and what would bring I/O or a host into them.
-const PURE: &[&str] =
+pub(super) const PURE: &[&str] =
     &["seclang", "glacis-engine", "glacis-explain", "glacis-inspector", "glacis-limits"];
 const IMPURE: &[&str] = &["tokio", "tonic", "hyper", "proxy-wasm"];
 
@@ -90,6 +90,13 @@ pub(super) struct Member {
     pub(super) uses: BTreeSet<String>,
     /// Names of all dependencies from elsewhere, those for tests among them.
     pub(super) foreign: BTreeSet<String>,
+}
+
+impl Member {
+    /// Where it stands, from the top folder.
+    pub(super) fn folder(&self) -> &str {
+        self.manifest.strip_suffix("/Cargo.toml").unwrap_or(&self.manifest)
+    }
 }
 
 /// All packages of the workspace, as cargo tells them.

@@ -71,7 +71,7 @@ pub(super) fn write(tree: &Tree) -> Outcome<()> {
 
 /// The list; `begins` is the line of the entry. What cannot be read counts as not listed.
 fn listed(tree: &Tree) -> BTreeMap<Name, Extent> {
-    let text = tree.texts().find(|(path, _)| *path == LIST).map_or("", |(_, text)| text);
+    let text = tree.text(LIST).unwrap_or_default();
     let rows = text.lines().enumerate().filter(|(_, line)| !line.starts_with('#'));
     rows.filter_map(|(index, line)| {
         let mut words = line.splitn(3, ' ');

@@ -9,6 +9,7 @@ const DOCUMENTED: &[&str] = &[
     "explain/",
     "inspector/",
     "limits/",
+    "limit-store/",
     "service/",
     "ext-proc/",
     "ext-authz/",

@@ -41,6 +41,11 @@ impl Tree {
         self.files.iter().filter_map(|file| Some((file.path.as_str(), file.text.as_deref()?)))
     }
 
+    /// The text of one file.
+    pub(super) fn text(&self, path: &str) -> Option<&str> {
+        self.texts().find(|(known, _)| *known == path).map(|(_, text)| text)
+    }
+
     #[cfg(test)]
     pub(super) fn of_texts(files: &[(&str, &str)]) -> Self {
         let file = |(path, text): &(&str, &str)| TreeFile {

@@ -17,8 +17,8 @@
 
 use memchr::memchr2;
 
-use super::urlencoded::hex_digit;
 use super::{BodyError, BodyErrorKind, BodyScratch, BodySink, FirstError, NameBudget, Room};
+use crate::ascii::nibble;
 
 /// The byte order mark of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -341,7 +341,7 @@ fn read_code_unit(digits: &[u8], out: &mut Vec<u8>) -> Option<usize> {
 /// The value of four hexadecimal digits.
 fn hex_unit(digits: &[u8]) -> Option<u32> {
     let digits = digits.first_chunk::<4>()?;
-    digits.iter().try_fold(0, |unit, &digit| Some((unit << 4) | u32::from(hex_digit(digit)?)))
+    digits.iter().try_fold(0, |unit, &digit| Some((unit << 4) | u32::from(nibble(digit)?)))
 }
 
 /// Appends a code point as UTF-8; a surrogate as the three bytes that the scheme gives it.

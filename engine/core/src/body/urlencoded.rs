@@ -4,6 +4,7 @@
 use memchr::{memchr, memchr2};
 
 use super::{BodyError, BodyErrorKind, BodyScratch, BodySink, Outcome, Room};
+use crate::ascii::hex_pair;
 
 /// Reports every argument of a query string or body to `sink`, in order.
 ///
@@ -93,17 +94,7 @@ pub(super) fn unescape_into(
 /// The byte that two hexadecimal digits name, and what follows them.
 fn escaped_byte(digits: &[u8]) -> Option<(u8, &[u8])> {
     let ([high, low], rest) = digits.split_first_chunk::<2>()?;
-    Some(((hex_digit(*high)? << 4) | hex_digit(*low)?, rest))
-}
-
-/// The value of a hexadecimal digit.
-pub(super) fn hex_digit(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
-    }
+    Some((hex_pair(*high, *low)?, rest))
 }
 
 /// Appends `input` to `out` with `%XX` decoded; escapes that are none stay as written.

@@ -54,6 +54,7 @@ pub(super) fn parse(
         is_utf16,
         depth_max: limits.xml_depth_max,
         nodes_left: limits.xml_nodes_max,
+        elements_left: limits.xml_elements_max,
         elements: &mut scratch.elements,
         seen_element: false,
         text: &mut scratch.value,
@@ -78,6 +79,8 @@ struct Parser<'p> {
     is_utf16: bool,
     depth_max: usize,
     nodes_left: usize,
+    /// Start tags that may still come.
+    elements_left: usize,
     /// Names of the open elements.
     elements: &'p mut Vec<Range<usize>>,
     seen_element: bool,
@@ -259,6 +262,7 @@ impl<'p> Parser<'p> {
     }
 
     fn start_tag(&mut self) -> Result<(), BodyErrorKind> {
+        self.elements_left = self.elements_left.checked_sub(1).ok_or(BodyErrorKind::XmlNodes)?;
         self.at += 1;
         let name = self.name();
         self.seen_element = true;

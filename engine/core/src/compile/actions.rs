@@ -39,6 +39,9 @@ pub(super) fn is_disruptive(action: &Action) -> bool {
     ["allow", "block", "deny", "drop", "pass", "redirect"].iter().any(|name| is(action, name))
 }
 
+/// What a chain has in its first rule, and has no effect in the others.
+const OF_THE_CHAIN: [&str; 4] = ["id", "phase", "skip", "skipafter"];
+
 impl Compiler<'_> {
     /// Lowers the actions of the rule at `index` over the defaults of its phase.
     pub(super) fn lower_actions(
@@ -65,7 +68,7 @@ impl Compiler<'_> {
             if is(action, "block") {
                 blocks = true;
                 lowered.disruptive = by_default.clone();
-            } else if link && (is(action, "skip") || is(action, "skipafter")) {
+            } else if link && OF_THE_CHAIN.iter().any(|name| is(action, name)) {
                 let name = &action.name.text;
                 let message =
                     format!("{name} has no effect here: write it in the first rule of the chain");
@@ -368,7 +371,8 @@ impl Compiler<'_> {
         argument: &str,
         rules: fn(&mut Self, &str) -> Result<RuleSet, String>,
     ) -> Result<Ctl, String> {
-        let Some((which, target)) = argument.rsplit_once(';') else {
+        // The first semicolon, as in ModSecurity and Coraza: another one may stand in the target's pattern.
+        let Some((which, target)) = argument.split_once(';') else {
             return Err(
                 "write RULES;TARGET, such as ctl:ruleRemoveTargetById=942100;ARGS:q".to_owned()
             );
@@ -382,6 +386,9 @@ impl Compiler<'_> {
         let [target] = targets.as_slice() else {
             return Err("write one target after the semicolon, such as ARGS:q".to_owned());
         };
+        if target.count {
+            return Err("write the target without &: a count cannot be taken away".to_owned());
+        }
         let target = Target { exclude: false, ..target.clone() };
         match self.lower_target(&target) {
             Some((variable, select)) => Ok(Ctl::RemoveTargets(rules, variable, select)),

@@ -91,9 +91,18 @@ impl Compiler<'_> {
 
     /// Whether any rule that runs needs response bodies to be collected.
     pub(super) fn looks_at_response_body(&self, rules: &[Rule]) -> bool {
+        self.looks_from(Phase::ResponseBody, rules, |variable| variable == Variable::ResponseBody)
+    }
+
+    /// Whether any rule of the last phase that runs looks at what only a response brings.
+    pub(super) fn logs_response(&self, rules: &[Rule]) -> bool {
+        self.looks_from(Phase::Logging, rules, |variable| matches!(variable.first_phase(), 3 | 4))
+    }
+
+    /// Whether any rule of this phase or a later one that runs looks at such a variable.
+    fn looks_from(&self, phase: Phase, rules: &[Rule], wanted: fn(Variable) -> bool) -> bool {
         let looks = |rule: &Rule| {
-            rule.phase >= Phase::ResponseBody
-                && rule.targets.iter().any(|target| target.variable == Variable::ResponseBody)
+            rule.phase >= phase && rule.targets.iter().any(|target| wanted(target.variable))
         };
         rules.iter().enumerate().any(|(index, rule)| self.runs(index) && looks(rule))
     }

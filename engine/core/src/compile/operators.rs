@@ -5,6 +5,7 @@ use seclang::{Operator as Written, SourceId};
 
 use super::Compiler;
 use crate::{
+    ascii::hex_pair,
     expand::Expression,
     operator::{
         self, ByteRange, CheckDigit, Comparison, Deferred, IpSet, Operator, Phrases, TextTest,
@@ -255,10 +256,12 @@ fn words(argument: &str) -> Result<Vec<Vec<u8>>, String> {
 /// `41 42|…` → the bytes and what follows the closing bar.
 fn hexadecimal_block(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let end = text.iter().position(|&byte| byte == b'|')?;
-    let inner = core::str::from_utf8(text.get(..end)?).ok()?;
-    let bytes: Option<Vec<u8>> = inner
-        .split_ascii_whitespace()
-        .map(|pair| (pair.len() == 2).then(|| u8::from_str_radix(pair, 16).ok()).flatten())
+    let pairs = text.get(..end)?.split(u8::is_ascii_whitespace).filter(|pair| !pair.is_empty());
+    let bytes: Option<Vec<u8>> = pairs
+        .map(|pair| match pair {
+            [high, low] => hex_pair(*high, *low),
+            _ => None,
+        })
         .collect();
     let bytes = bytes.filter(|bytes| !bytes.is_empty())?;
     Some((bytes, text.get(end + 1..)?))

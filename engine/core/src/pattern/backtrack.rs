@@ -81,8 +81,8 @@ impl Backtracker {
     ///
     /// # Errors
     /// What is malformed or not supported, with its place.
-    pub(super) fn new(pcre: &str, bytes_max: usize) -> Result<Self, String> {
-        let mut parser = Parser::new(pcre.as_bytes());
+    pub(super) fn new(pcre: &[u8], bytes_max: usize) -> Result<Self, String> {
+        let mut parser = Parser::new(pcre);
         let node = parser.parse()?;
         let groups = parser.groups();
         let ops_max = OPS_MAX.min(bytes_max / size_of::<Op>());
@@ -445,7 +445,7 @@ mod tests {
     /// Pattern, text, and the ranges of the groups (`None` for no match).
     #[track_caller]
     fn check(pcre: &str, text: &str, expected: Option<&[Option<(usize, usize)>]>) {
-        let pattern = Backtracker::new(pcre, BYTES).unwrap();
+        let pattern = Backtracker::new(pcre.as_bytes(), BYTES).unwrap();
         let mut groups = vec![None; pattern.groups];
         let found = pattern.search(text.as_bytes(), 0, &mut { STEPS }, &mut groups);
         let seen = (found == Found::Yes).then_some(groups.as_slice());
@@ -492,7 +492,7 @@ mod tests {
             let automaton = super::super::Pattern::new(pcre).unwrap();
             let mut expected = [None; 10];
             let matched = automaton.captures(text.as_bytes(), &mut expected);
-            let pattern = Backtracker::new(pcre, BYTES).unwrap();
+            let pattern = Backtracker::new(pcre.as_bytes(), BYTES).unwrap();
             let mut groups = [None; 10];
             let found = pattern.search(text.as_bytes(), 0, &mut { STEPS }, &mut groups);
             assert_eq!(found == Found::Yes, matched, "{pcre}");
@@ -526,7 +526,7 @@ mod tests {
                 }
             }
             let (Ok(automaton), Ok(backtracker)) =
-                (super::super::Pattern::new(&pcre), Backtracker::new(&pcre, BYTES))
+                (super::super::Pattern::new(&pcre), Backtracker::new(pcre.as_bytes(), BYTES))
             else {
                 continue;
             };
@@ -546,7 +546,7 @@ mod tests {
 
     #[test]
     fn a_search_that_explodes_gives_up() {
-        let pattern = Backtracker::new(r"(?!x)(a+)+$", BYTES).unwrap();
+        let pattern = Backtracker::new(br"(?!x)(a+)+$", BYTES).unwrap();
         let text = [b"a".repeat(40), b"b".to_vec()].concat();
         assert_eq!(pattern.search(&text, 0, &mut { STEPS }, &mut [None; 2]), Found::GaveUp);
     }
@@ -556,7 +556,8 @@ mod tests {
     fn many_slots_take_steps() {
         let text = b"a".repeat(100);
         for (slots, expected) in [(10, Found::No), (1_000, Found::GaveUp)] {
-            let pattern = Backtracker::new(&format!("(?=c){}", "b*".repeat(slots)), BYTES).unwrap();
+            let pcre = format!("(?=c){}", "b*".repeat(slots));
+            let pattern = Backtracker::new(pcre.as_bytes(), BYTES).unwrap();
             assert_eq!(pattern.search(&text, 0, &mut { 500 }, &mut []), expected, "{slots}");
         }
     }
@@ -568,10 +569,10 @@ mod tests {
         let repeated = format!("(?=)a{}", "*".repeat(100_000));
         let long = format!("(?<={}a{})", "(?:".repeat(30), "){1000}".repeat(30));
         for pcre in [&*deep, &*repeated, &*long, "(?=)(?:a{1000}){1000}"] {
-            assert!(Backtracker::new(pcre, BYTES).is_err(), "{pcre:.40}");
+            assert!(Backtracker::new(pcre.as_bytes(), BYTES).is_err(), "{pcre:.40}");
         }
-        assert!(Backtracker::new("(?=)a{30}", 100).is_err());
-        assert!(Backtracker::new("(?=)a{2}{2}?", BYTES).is_ok());
+        assert!(Backtracker::new(b"(?=)a{30}", 100).is_err());
+        assert!(Backtracker::new(b"(?=)a{2}{2}?", BYTES).is_ok());
     }
 
     #[test]
@@ -580,7 +581,7 @@ mod tests {
             "(?R)", "(?(1)a)", "(?|a)", r"\K", "(?<=a+)b", "(*FAIL)", r"\p{L}", "(", "a)", "[a",
             "*a", r"\2",
         ] {
-            assert!(Backtracker::new(pcre, BYTES).is_err(), "{pcre}");
+            assert!(Backtracker::new(pcre.as_bytes(), BYTES).is_err(), "{pcre}");
         }
     }
 }

@@ -1,17 +1,15 @@
 //! PCRE spelling → the syntax of `regex-syntax` in byte mode, with the same meaning.
 
+use super::posix;
+use crate::ascii::hex_number;
+
 /// Rewrites a PCRE pattern in the syntax of `regex-syntax`, byte mode.
 ///
 /// # Errors
 /// What is malformed, or what no automaton can do, with its place.
-pub(super) fn translate(pcre: &str) -> Result<String, Refusal> {
-    let mut translator = Translator {
-        input: pcre.as_bytes(),
-        at: 0,
-        out: String::new(),
-        extended: false,
-        outer: Vec::new(),
-    };
+pub(super) fn translate(pcre: &[u8]) -> Result<String, Refusal> {
+    let mut translator =
+        Translator { input: pcre, at: 0, out: String::new(), extended: false, outer: Vec::new() };
     translator.run()?;
     Ok(translator.out)
 }
@@ -284,11 +282,11 @@ impl Translator<'_> {
                 .take_while(|&byte| byte != b'}')
                 .take(9)
                 .collect();
-            let text = String::from_utf8_lossy(&digits).into_owned();
-            return match u32::from_str_radix(&text, 16).map(u8::try_from) {
-                Ok(Ok(byte)) => Ok((byte, digits.len() + 4)),
-                _ => Err(format!(
-                    "\\x{{{text}}} in the pattern is no byte; patterns are matched byte by byte"
+            return match hex_number(&digits).and_then(|number| u8::try_from(number).ok()) {
+                Some(byte) => Ok((byte, digits.len() + 4)),
+                None => Err(format!(
+                    "\\x{{{}}} in the pattern is no byte; patterns are matched byte by byte",
+                    String::from_utf8_lossy(&digits)
                 )
                 .into()),
             };
@@ -346,9 +344,13 @@ impl Translator<'_> {
 
     fn class_item(&mut self) -> Result<(), Refusal> {
         let rest = self.input.get(self.at..).unwrap_or_default();
-        if let Some(name) = posix_name(rest) {
-            self.out.push_str(&format!("[:{}:]", String::from_utf8_lossy(name)));
-            self.at += name.len() + POSIX_BRACKETS;
+        if let Some(name) = posix::name(rest) {
+            let class = format!("[:{}:]", String::from_utf8_lossy(name));
+            if posix::members(name.strip_prefix(b"^").unwrap_or(name)).is_none() {
+                return Err(format!("{class} in the pattern is no POSIX class").into());
+            }
+            self.out.push_str(&class);
+            self.at += name.len() + posix::BRACKETS;
             return Ok(());
         }
         if self.rest_starts_with(b"\\E") {
@@ -446,18 +448,6 @@ const fn inside_class(kind: u8) -> Option<&'static str> {
         b'V' => r"[^\n\x0B\x0C\r\x85]",
         _ => return None,
     })
-}
-
-/// Bytes of a POSIX class around its name.
-pub(super) const POSIX_BRACKETS: usize = b"[::]".len();
-
-/// The name of the POSIX class at the start of `rest`, such as `alpha` or `^alpha`. Where what follows is no name, the
-/// bracket is a member like any other: `[[:]` has two. Source: PCRE2, "POSIX CHARACTER CLASSES".
-pub(super) fn posix_name(rest: &[u8]) -> Option<&[u8]> {
-    let inner = rest.strip_prefix(b"[:")?;
-    let name = inner.get(..inner.windows(2).position(|pair| pair == b":]")?)?;
-    let is_name = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'^';
-    (!name.is_empty() && name.iter().all(is_name)).then_some(name)
 }
 
 /// The length of a counted repetition `{n}`, `{n,}` or `{n,m}` at the start of `rest`.

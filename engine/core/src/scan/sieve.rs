@@ -152,7 +152,9 @@ impl Sieve {
                 if *fuel == 0 {
                     return ALL;
                 }
-                next = table.compute(self, at as usize / self.representatives.len(), class);
+                let state = at as usize / self.representatives.len();
+                let Some(computed) = table.compute(self, state, class) else { return ALL };
+                next = computed;
                 *fuel = fuel.saturating_sub(table.work.list.len() + STEP_FUEL);
             }
             at = next & !HIT;
@@ -284,13 +286,10 @@ impl Table {
         self.matches.get(state).copied().unwrap_or(ALL)
     }
 
-    /// Computes a step and enters it into the table.
-    fn compute(&mut self, sieve: &Sieve, state: usize, class: usize) -> u32 {
-        let (Some(from), Some(&byte)) =
-            (self.states.get(state).cloned(), sieve.representatives.get(class))
-        else {
-            return HIT;
-        };
+    /// Computes a step and enters it into the table. `None` for what the table does not have: then nobody knows.
+    fn compute(&mut self, sieve: &Sieve, state: usize, class: usize) -> Option<u32> {
+        let from = self.states.get(state)?.clone();
+        let &byte = sieve.representatives.get(class)?;
         // What has matched before this step need not match again.
         let before = self.matches(state);
         self.work.step(&sieve.nfa, &sieve.owners, &from, byte, before);
@@ -309,7 +308,7 @@ impl Table {
         if let (Some(step), false) = (self.next.get_mut(place), full) {
             *step = next;
         }
-        next
+        Some(next)
     }
 
     /// Forgets every state but the first.

@@ -20,7 +20,7 @@ use crate::{
     },
     scan::ByteSet,
     settings::LimitAction,
-    store::{Slice, ValueId},
+    store::{Region, Slice, ValueId},
     variable::Variable,
     verdict::{Refusal, Verdict},
 };
@@ -196,6 +196,7 @@ impl Transaction {
             self.expand(program, expression, &mut parameter);
         }
         let values = core::mem::take(&mut self.scratch.values);
+        let collected = self.store.temporary_bytes();
         let mut matched = false;
         for value in &values {
             // What follows is not looked at, and so does not match; `ends` sees to the rest.
@@ -206,6 +207,8 @@ impl Transaction {
                 continue;
             }
             matched |= self.run_value(program, index, rule, operator, &parameter, value);
+            // What was made of one value is not there beside what is made of the next.
+            self.store.cut_temporary(collected);
         }
         self.scratch.values = values;
         self.scratch.parameter = parameter;
@@ -272,7 +275,9 @@ impl Transaction {
         }
         let mut name = core::mem::take(&mut self.scratch.name);
         self.write_value_name(value, &mut name);
-        self.matches.push_var(&name, self.store.bytes(slice));
+        let vars_max = program.limits.matched_vars_max;
+        let is_kept = self.matches.push_var(&name, self.store.bytes(slice), vars_max);
+        self.flags.matches_dropped |= !is_kept;
         self.scratch.name = name;
         if self.trace.is_some() {
             self.trace_match(program, index, parameter, value, slice);
@@ -316,6 +321,10 @@ impl Transaction {
         }
         let bytes = self.known_bytes(ValueId(id));
         let slice = self.transform(program, lane, value.value, bytes, true);
+        // There was no room to keep it: the next rule transforms it anew.
+        if slice.region == Region::Temporary {
+            return slice;
+        }
         if let Some(cells) = self.transformed.get_mut(lane.get()) {
             if cells.len() <= cell {
                 cells.resize(cell + 1, UNKNOWN);
@@ -327,7 +336,8 @@ impl Transaction {
         slice
     }
 
-    /// Runs a chain of transformations. A value that nothing changes is not copied.
+    /// Runs a chain of transformations. A value that nothing changes is not copied. With `keep` the result
+    /// stays for the whole transaction, if there is room for it.
     pub(super) fn transform(
         &mut self,
         program: &Program,
@@ -351,11 +361,10 @@ impl Transaction {
             return value;
         }
         let result = core::mem::take(&mut self.scratch.transform_in);
-        let slice = if keep {
-            self.store.push_transformed(&result)
-        } else {
-            self.store.push_temporary(&result)
-        };
+        let bytes_max = program.limits.transformed_bytes_max;
+        let kept = if keep { self.store.push_transformed(&result, bytes_max) } else { None };
+        self.flags.views_dropped |= keep && kept.is_none();
+        let slice = kept.unwrap_or_else(|| self.store.push_temporary(&result));
         self.scratch.transform_in = result;
         slice
     }

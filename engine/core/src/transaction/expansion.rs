@@ -5,6 +5,7 @@ use crate::{
     compile::SEVERITIES,
     expand::{Expression, Segment},
     program::{Program, Select},
+    store::List,
     variable::Variable,
 };
 
@@ -66,12 +67,13 @@ impl Transaction {
             }
             Variable::Sessionid => self.write_key(Variable::Session, out),
             Variable::Userid => self.write_key(Variable::User, out),
-            Variable::FullRequest => self.write_full_request(out),
+            Variable::FullRequest => {
+                self.full_request().for_each(|part| out.extend_from_slice(part));
+            }
             Variable::FullRequestLength => {
                 let mut digits = [0; 20];
-                let mut full = Vec::new();
-                self.write_full_request(&mut full);
-                out.extend_from_slice(decimal(full.len() as u64, &mut digits));
+                let bytes: usize = self.full_request().map(<[u8]>::len).sum();
+                out.extend_from_slice(decimal(bytes as u64, &mut digits));
             }
             // A collection without a name: its first member, as ModSecurity 3 resolves it.
             _ if super::values::lists(variable).is_some() => {
@@ -81,17 +83,14 @@ impl Transaction {
         }
     }
 
-    pub(super) fn write_full_request(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.store.bytes(self.scalar(Variable::RequestLine)));
-        out.push(b'\n');
-        for pair in self.store.list(crate::store::List::RequestHeaders) {
-            out.extend_from_slice(self.store.bytes(pair.name));
-            out.extend_from_slice(b": ");
-            out.extend_from_slice(self.store.bytes(pair.value));
-            out.push(b'\n');
-        }
-        out.push(b'\n');
-        out.extend_from_slice(&self.store.request_body);
+    /// The parts of `FULL_REQUEST`, one behind the other.
+    fn full_request(&self) -> impl Iterator<Item = &[u8]> {
+        let line = self.store.bytes(self.scalar(Variable::RequestLine));
+        let headers = self.store.list(List::RequestHeaders).iter().flat_map(|pair| {
+            [self.store.bytes(pair.name), b": ", self.store.bytes(pair.value), b"\n"]
+        });
+        let body: &[u8] = &self.store.request_body;
+        [line, b"\n"].into_iter().chain(headers).chain([&b"\n"[..], body])
     }
 
     fn write_member(

@@ -97,8 +97,8 @@ pub(super) struct Matches {
     records: Vec<Record>,
 }
 
-/// Members of `MATCHED_VARS` kept for one chain.
-const MATCHED_VARS_MAX: usize = 4_096;
+/// Members of `MATCHED_VARS` that a reused transaction keeps room for.
+const VARS_KEPT: usize = 256;
 
 /// Bytes of a matched value whose memory is kept.
 const VALUE_BYTES_KEPT: usize = 4 << 10;
@@ -106,6 +106,8 @@ const VALUE_BYTES_KEPT: usize = 4 << 10;
 impl Matches {
     pub(super) fn clear(&mut self) {
         self.clear_vars();
+        self.vars.truncate(VARS_KEPT);
+        self.vars.shrink_to(VARS_KEPT);
         self.records.clear();
     }
 
@@ -123,9 +125,11 @@ impl Matches {
         self.vars.get(..self.used).unwrap_or_default()
     }
 
-    /// Adds a match; beyond the limit the last one is replaced, so that `MATCHED_VAR` stays right.
-    pub(super) fn push_var(&mut self, name: &[u8], value: &[u8]) {
-        let at = self.used.min(MATCHED_VARS_MAX - 1);
+    /// Adds a match; beyond the limit the last one is replaced, so that `MATCHED_VAR` stays right. Says
+    /// whether it is below the limit.
+    pub(super) fn push_var(&mut self, name: &[u8], value: &[u8], vars_max: usize) -> bool {
+        let is_kept = self.used < vars_max;
+        let at = self.used.min(vars_max.saturating_sub(1));
         if self.vars.len() <= at {
             self.vars.resize_with(at + 1, MatchedVar::default);
         }
@@ -136,6 +140,7 @@ impl Matches {
             var.value.extend_from_slice(value);
         }
         self.used = at + 1;
+        is_kept
     }
 }
 

@@ -31,6 +31,11 @@ impl ExpandedPatterns {
         }
     }
 
+    /// Lets go those of earlier transactions.
+    pub(super) fn rest(&mut self) {
+        self.entries.retain(|entry| entry.used);
+    }
+
     /// The pattern of a text; `None` when it does not compile or the limits do not allow for it.
     pub(super) fn find(&mut self, text: &[u8], limits: &Limits) -> Option<&Pattern> {
         if text.len() > limits.expanded_pattern_bytes_max {
@@ -102,8 +107,15 @@ mod tests {
         }
         patterns.clear();
         assert!(patterns.find(b"c", &LIMITS()).is_some());
+        // Those that count are kept, so that no more can be asked for.
+        patterns.rest();
         assert!(patterns.find(b"d", &LIMITS()).is_some());
         assert_eq!(patterns.entries.len(), 2);
+        patterns.rest();
+        assert!(patterns.find(b"e", &LIMITS()).is_none());
+        patterns.clear();
+        patterns.rest();
+        assert!(patterns.entries.is_empty());
     }
 
     #[test]

@@ -282,6 +282,31 @@ impl Transaction {
     /// Has what evaluation costs counted from now on, over all transactions that are started, for
     /// [`Self::profile`]. `clock` gives nanoseconds since some time; one that always gives 0 leaves out the
     /// times.
+    ///
+    /// ```
+    /// # use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, Start, Transaction};
+    /// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+    /// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+    /// # let time = Duration::from_secs(1_700_000_000);
+    /// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+    /// let text = r#"SecRuleEngine On
+    ///     SecRule ARGS "@contains union" "id:1,phase:1,pass,t:lowercase""#;
+    /// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+    /// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+    /// let mut transaction = Transaction::new(Arc::new(program)).with_profile(|| 0);
+    /// for uri in ["/?q=union", "/?q=tea"] {
+    ///     transaction.start(&start);
+    ///     transaction.request_line(b"GET", uri.as_bytes(), b"HTTP/1.1");
+    ///     transaction.evaluate_request_headers();
+    /// }
+    /// let profile = transaction.profile().expect("it keeps one");
+    /// assert_eq!((profile.transactions, profile.unnamed_transactions), (2, 1));
+    /// // The scan has left the rule out for the second request: nothing of it was run.
+    /// let rule = transaction.profiled_rules().next().expect("there is a rule");
+    /// assert_eq!((rule.cost.run, rule.cost.matched), (1, 1));
+    /// let lane = transaction.profiled_lanes().next().expect("it transforms");
+    /// assert_eq!(lane.transformations, ["lowercase"]);
+    /// ```
     #[must_use]
     pub fn with_profile(mut self, clock: fn() -> u64) -> Self {
         self.profile = Some(Box::new(Profile::new(&self.program, clock)));

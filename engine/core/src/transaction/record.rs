@@ -90,13 +90,39 @@ impl Transaction {
         &self.store.response_body
     }
 
-    /// What the request's body was read as: `URLENCODED`, `MULTIPART`, `JSON`, `XML`, or nothing.
+    /// What the request's body was read as: `URLENCODED`, `MULTIPART`, `JSON`, `XML`, `RAW`, or
+    /// nothing.
     #[must_use]
     pub fn request_body_processor(&self) -> &[u8] {
         self.store.bytes(self.scalar(Variable::ReqbodyProcessor))
     }
 
     /// The files in a multipart body.
+    ///
+    /// ```
+    /// # use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, Start, Transaction};
+    /// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+    /// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+    /// # let time = Duration::from_secs(1_700_000_000);
+    /// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+    /// let text = r#"SecRuleEngine On
+    ///     SecRequestBodyAccess On
+    ///     SecRule FILES "@endsWith .php" "id:1,phase:2,deny""#;
+    /// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+    /// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+    /// # let mut transaction = Transaction::new(Arc::new(program));
+    /// # transaction.start(&start);
+    /// transaction.request_line(b"POST", b"/cv", b"HTTP/1.1");
+    /// transaction.request_header(b"Content-Type", b"multipart/form-data; boundary=XX");
+    /// transaction.evaluate_request_headers();
+    /// let head = "Content-Disposition: form-data; name=\"cv\"; filename=\"cv.php\"";
+    /// transaction.request_body(format!("--XX\r\n{head}\r\n\r\n<?php\r\n--XX--\r\n").as_bytes());
+    /// assert_eq!(transaction.evaluate_request_body().name(), "deny");
+    /// // For logs, without what is in the file.
+    /// let upload = transaction.uploads().next().expect("there is a file");
+    /// assert_eq!((upload.field, upload.file_name), (&b"cv"[..], &b"cv.php"[..]));
+    /// assert_eq!(upload.size, b"5");
+    /// ```
     pub fn uploads(&self) -> impl Iterator<Item = Upload<'_>> {
         let names = self.store.files();
         names.zip(self.pairs(List::FilesSizes)).map(|(name, (field, size))| {

@@ -446,8 +446,7 @@ impl Transaction {
     /// Whether the response's media type is one of those inspected.
     pub(super) fn inspects_media_type(&self) -> bool {
         let media_type = self.store.bytes(self.scalar(Variable::ResponseContentType));
-        let wanted = &self.program.settings.response_body_mime_types;
-        wanted.iter().any(|wanted| wanted.as_bytes().eq_ignore_ascii_case(media_type))
+        self.program.settings.inspects_media_type(media_type)
     }
 
     pub(super) fn set_response_body(&mut self) {

@@ -71,8 +71,8 @@ const EMPTY_ROW: u32 = 0;
 
 /// Results of scans, for the values of one transaction.
 ///
-/// There are at most as many views as values in all lanes, and a row of one bit for each rule for those
-/// that name any.
+/// There are as many views as [`Limits::views_max`](crate::Limits) allows for, and a row of one bit for each
+/// rule for those that name any. What has no view may match any rule.
 #[derive(Debug)]
 pub(super) struct Scans {
     /// Sets of rules, `words` each.
@@ -81,6 +81,7 @@ pub(super) struct Scans {
     row: Vec<u64>,
     words: usize,
     sieves: usize,
+    views_max: usize,
     views: Vec<View>,
     /// The view of each value as it is.
     values: Vec<ViewId>,
@@ -112,6 +113,7 @@ impl Scans {
         Self {
             words,
             sieves: program.sieves.len(),
+            views_max: program.limits.views_max,
             rows: Vec::new(),
             row: vec![0; words],
             views: Vec::new(),
@@ -250,8 +252,16 @@ impl Scans {
         lookup(&self.values, id as usize).is_some()
     }
 
+    /// Whether there is no room for a further view.
+    const fn is_full(&self) -> bool {
+        self.views.len() >= self.views_max
+    }
+
     /// Adds the view of a text that is known from earlier transactions to match none but these rules.
     pub(super) fn add_recalled(&mut self, id: ValueId, text: Slice, bytes: ByteSet, rules: &[u64]) {
+        if self.is_full() {
+            return;
+        }
         let named = rules.iter().any(|&bits| bits != 0);
         assign(&mut self.row, rules);
         let view = self.add_view(text, bytes, named);

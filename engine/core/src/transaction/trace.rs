@@ -191,6 +191,33 @@ impl Trace {
 
 impl Transaction {
     /// Has every match, and every change of `TX` by a rule, recorded for [`Self::trace`].
+    ///
+    /// It tells what transformations made of a value, and what the operator found in it:
+    ///
+    /// ```
+    /// # use glacis_engine::{Endpoint, Excerpt, Input, Limits, NoFiles, Program, Start, TraceEvent};
+    /// # use glacis_engine::Transaction;
+    /// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+    /// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+    /// # let time = Duration::from_secs(1_700_000_000);
+    /// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+    /// let text = r#"SecRuleEngine On
+    ///     SecRule ARGS "@rx b(.)d" "id:1,phase:1,deny,t:trim,t:lowercase""#;
+    /// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+    /// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+    /// let mut transaction = Transaction::new(Arc::new(program)).with_trace();
+    /// transaction.start(&start);
+    /// transaction.request_line(b"GET", b"/?a=+aBcD", b"HTTP/1.1");
+    /// transaction.evaluate_request_headers();
+    /// let step = transaction.trace().next().expect("a value has matched");
+    /// let TraceEvent::Match(found) = step.event else { panic!("a match comes first") };
+    /// assert_eq!((step.rule.line, step.rule.operator), (2, "rx"));
+    /// assert_eq!(found.value.text(), " aBcD");
+    /// let stages: Vec<&str> = found.stages.iter().map(|stage| stage.transformation).collect();
+    /// assert_eq!(stages, ["trim", "lowercase"]);
+    /// let whole: &Excerpt = &found.found[0].text;
+    /// assert_eq!(whole.text(), "bcd");
+    /// ```
     #[must_use]
     pub fn with_trace(mut self) -> Self {
         self.trace = Some(Box::default());

@@ -94,6 +94,23 @@ pub(crate) const fn is_stable(variable: Variable) -> bool {
     )
 }
 
+/// Whether a variable's value is made when it is asked for: see [`Transaction::write_scalar`].
+pub(super) const fn is_computed(variable: Variable) -> bool {
+    matches!(
+        variable,
+        Variable::FullRequest
+            | Variable::FullRequestLength
+            | Variable::HighestSeverity
+            | Variable::MatchedVar
+            | Variable::MatchedVarName
+            | Variable::MscPcreError
+            | Variable::MscPcreLimitsExceeded
+            | Variable::MscStepsLimitExceeded
+            | Variable::Sessionid
+            | Variable::Userid
+    )
+}
+
 /// Whether a variable has one value, and that a short one: a number or a name.
 pub(crate) const fn is_short(variable: Variable) -> bool {
     matches!(
@@ -191,22 +208,12 @@ impl Transaction {
     }
 
     fn collect_scalar(&mut self, variable: Variable) {
-        let (value, id) = match variable {
-            Variable::MatchedVar
-            | Variable::MatchedVarName
-            | Variable::HighestSeverity
-            | Variable::MscPcreError
-            | Variable::MscPcreLimitsExceeded
-            | Variable::MscStepsLimitExceeded
-            | Variable::Sessionid
-            | Variable::Userid
-            | Variable::FullRequest
-            | Variable::FullRequestLength => (self.computed(variable), None),
+        let (value, id) = if is_computed(variable) {
+            (self.computed(variable), None)
+        } else {
             // What transformations make of a value that may change from phase to phase is not kept.
-            _ => {
-                let id = ValueId(variable as u32);
-                (self.scalar(variable), is_stable(variable).then_some(id))
-            }
+            let id = ValueId(variable as u32);
+            (self.scalar(variable), is_stable(variable).then_some(id))
         };
         self.push_value(ValueRef { variable, name: Slice::EMPTY, value, id, count: false });
     }

@@ -1,7 +1,7 @@
 //! `cssDecode`: CSS 2.1 escapes (section 4.1.3), reduced to bytes.
 
-use super::hex::{fold_full_width, nibble, pair};
-use super::whitespace::is_space;
+use super::hex::fold_full_width;
+use crate::ascii::{hex_pair, is_space, nibble};
 
 /// The longest run of hexadecimal digits in one escape.
 const DIGITS_MAX: usize = 6;
@@ -53,9 +53,9 @@ fn decode_digits(digits: &[u8]) -> Option<u8> {
         [only] => nibble(*only),
         // Five and six digits are folded when they are four with zeros in front.
         [a, b, c, d] | [b'0', a, b, c, d] | [b'0', b'0', a, b, c, d] => {
-            Some(fold_full_width(pair(*a, *b)?, pair(*c, *d)?))
+            Some(fold_full_width(hex_pair(*a, *b)?, hex_pair(*c, *d)?))
         }
-        [.., high, low] => pair(*high, *low),
+        [.., high, low] => hex_pair(*high, *low),
         [] => None,
     }
 }

@@ -1,6 +1,7 @@
 //! `escapeSeqDecode`: the escapes of ANSI C.
 
-use super::hex::{control, octal, pair};
+use super::hex::{control, octal};
+use crate::ascii::hex_pair;
 
 /// `escapeSeqDecode`: `\a \b \f \n \r \t \v \\ \? \' \"`, `\xHH` (also `\XHH`) and one to three
 /// octal digits, of which the low byte counts. From any other escape only the backslash is
@@ -23,7 +24,7 @@ pub(crate) fn escape_seq_decode(input: &[u8], out: &mut Vec<u8>) -> bool {
 /// Decodes an escape that starts with its backslash and returns what follows it.
 fn decode_one<'a>(escape: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     if let [_, b'x' | b'X', high, low, tail @ ..] = escape
-        && let Some(byte) = pair(*high, *low)
+        && let Some(byte) = hex_pair(*high, *low)
     {
         out.push(byte);
         return tail;

@@ -1,21 +1,8 @@
 //! `hexDecode`, `hexEncode`, `sqlHexDecode`, and the digits that other escapes share.
 
+use crate::ascii::hex_pair;
+
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
-
-/// The value of a hexadecimal digit.
-pub(super) fn nibble(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
-    }
-}
-
-/// The byte that two hexadecimal digits stand for.
-pub(super) fn pair(high: u8, low: u8) -> Option<u8> {
-    Some((nibble(high)? << 4) | nibble(low)?)
-}
 
 /// The lower-case hexadecimal digits of a byte.
 pub(super) fn digits(byte: u8) -> [u8; 2] {
@@ -91,7 +78,7 @@ pub(crate) fn sql_decode(input: &[u8], out: &mut Vec<u8>) -> bool {
         let x = from + at;
         let (text, literal) = rest.split_at(x);
         match (text, literal) {
-            ([text @ .., b'0'], [_, high, low, ..]) if pair(*high, *low).is_some() => {
+            ([text @ .., b'0'], [_, high, low, ..]) if hex_pair(*high, *low).is_some() => {
                 out.extend_from_slice(text);
                 rest = sql_literal(literal.get(1..).unwrap_or_default(), out);
                 from = 0;
@@ -109,7 +96,7 @@ pub(crate) fn sql_decode(input: &[u8], out: &mut Vec<u8>) -> bool {
 /// Decodes leading pairs of digits and returns what follows them.
 fn sql_literal<'a>(mut digits: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     while let [high, low, tail @ ..] = digits
-        && let Some(byte) = pair(*high, *low)
+        && let Some(byte) = hex_pair(*high, *low)
     {
         out.push(byte);
         digits = tail;

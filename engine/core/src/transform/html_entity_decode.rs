@@ -1,6 +1,6 @@
 //! `htmlEntityDecode`.
 
-use super::hex::nibble;
+use crate::ascii::nibble;
 
 /// The byte of a no-break space in ISO 8859-1.
 const NO_BREAK_SPACE: u8 = 0xa0;

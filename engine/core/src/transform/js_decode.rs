@@ -1,6 +1,7 @@
 //! `jsDecode`: the escapes of JavaScript.
 
-use super::hex::{control, fold_full_width, octal, pair};
+use super::hex::{control, fold_full_width, octal};
+use crate::ascii::hex_pair;
 
 /// `jsDecode`: `\uHHHH` (the low byte; full-width ASCII folds to ASCII), `\xHH`, one to three octal
 /// digits up to `\377`, `\a \b \f \n \r \t \v`. From any other escape only the backslash is
@@ -23,13 +24,13 @@ pub(crate) fn js_decode(input: &[u8], out: &mut Vec<u8>) -> bool {
 /// Decodes an escape that starts with its backslash and returns what follows it.
 fn decode_one<'a>(escape: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     if let [_, b'u', a, b, c, d, tail @ ..] = escape
-        && let (Some(high), Some(low)) = (pair(*a, *b), pair(*c, *d))
+        && let (Some(high), Some(low)) = (hex_pair(*a, *b), hex_pair(*c, *d))
     {
         out.push(fold_full_width(high, low));
         return tail;
     }
     if let [_, b'x', high, low, tail @ ..] = escape
-        && let Some(byte) = pair(*high, *low)
+        && let Some(byte) = hex_pair(*high, *low)
     {
         out.push(byte);
         return tail;

@@ -1,6 +1,6 @@
 //! `trim`, `trimLeft`, `trimRight`.
 
-use super::whitespace::is_space;
+use crate::ascii::is_space;
 
 /// `trim`.
 pub(crate) fn both(input: &[u8], out: &mut Vec<u8>) -> bool {

@@ -2,9 +2,9 @@
 
 use memchr::memchr2;
 
-use crate::unicode_map::UnicodeMap;
+use crate::{ascii::hex_pair, unicode_map::UnicodeMap};
 
-use super::hex::{digits, fold_full_width, pair};
+use super::hex::{digits, fold_full_width};
 
 /// `urlDecode`: `%HH` to a byte, `+` to a space; an invalid `%` stays as it is.
 pub(crate) fn decode(input: &[u8], out: &mut Vec<u8>) -> bool {
@@ -60,7 +60,7 @@ where
 /// Decodes `%HH`.
 fn percent<'a>(escape: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     if let [_, high, low, tail @ ..] = escape
-        && let Some(byte) = pair(*high, *low)
+        && let Some(byte) = hex_pair(*high, *low)
     {
         out.push(byte);
         return tail;
@@ -77,7 +77,7 @@ fn percent_u<'a>(
     out: &mut Vec<u8>,
 ) -> &'a [u8] {
     if let [a, b, c, d, after @ ..] = tail
-        && let (Some(high), Some(low)) = (pair(*a, *b), pair(*c, *d))
+        && let (Some(high), Some(low)) = (hex_pair(*a, *b), hex_pair(*c, *d))
     {
         out.push(byte(high, low));
         return after;

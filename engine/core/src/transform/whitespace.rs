@@ -1,13 +1,9 @@
 //! `compressWhitespace` and `removeWhitespace`.
 
+use crate::ascii::is_space;
+
 /// Bytes that are looked at together, before the place of one of them is looked for.
 const PIECE_BYTES: usize = 256;
-
-/// White space of the C locale: space, tab, LF, VT, FF, CR. (Rust's notion of ASCII white space
-/// lacks the vertical tab, which shells and databases accept.)
-pub(super) fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | 0x09..=0x0d)
-}
 
 /// `compressWhitespace`: every run of white space becomes one space.
 pub(crate) fn compress(input: &[u8], out: &mut Vec<u8>) -> bool {

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use glacis_tests::failure::{Failure, Outcome, doing};
+use glacis_tests::failure::{Failure, Outcome, doing, exit};
 use glacis_tests::stack::{Ports, Processor, Stack};
 use glacis_tests::{envoy, ext_proc, ports};
 use identity::Identity;
@@ -55,14 +55,7 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    match run(options) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(failure) => {
-            eprintln!("up: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    exit("up", run(options))
 }
 
 /// Whether every answer was the expected one.

@@ -138,7 +138,7 @@ impl Play<'_> {
             "envoy" => self.fleet.envoy.process().id(),
             name => self.process(name)?.id(),
         };
-        crate::soak::resident_bytes(id)
+        crate::bench::measure::resident_bytes(id)
     }
 
     pub(super) fn memory_below(&mut self, most: &BTreeMap<String, u64>) -> Outcome<()> {

@@ -2,6 +2,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use super::before_byte;
+use crate::ascii::is_space;
 
 /// The header lines of a part, with foldings undone.
 pub(super) struct HeaderLines<'h> {
@@ -48,9 +49,4 @@ impl HeaderLines<'_> {
         self.rest = self.rest.get(line.len() + 1..).unwrap_or_default();
         line.strip_suffix(b"\r").unwrap_or(line)
     }
-}
-
-/// C's `isspace`, which has the vertical tab that Rust's has not.
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }

@@ -1,7 +1,10 @@
 //! PCRE spelling → tree, for patterns that are matched by back-tracking.
 
 use crate::{
-    pattern::translate::{POSIX_BRACKETS, counted_repetition, ignored, posix_name},
+    pattern::{
+        posix,
+        translate::{counted_repetition, ignored},
+    },
     scan::ByteSet,
 };
 
@@ -558,38 +561,20 @@ impl<'p> Parser<'p> {
     /// A bracket in a class, with the cursor behind it: the beginning of a POSIX class, or a member.
     fn bracket(&mut self, set: &mut ByteSet) -> Result<(), String> {
         let rest = self.input.get(self.at.saturating_sub(1)..).unwrap_or_default();
-        let Some(name) = posix_name(rest) else { return self.class_item(b'[', set) };
+        let Some(name) = posix::name(rest) else { return self.class_item(b'[', set) };
         let (negated, member) = match name.split_first() {
             Some((b'^', rest)) => (true, rest),
             _ => (false, name),
         };
-        let Some(member) = posix_class(member) else { return self.error("an unknown POSIX class") };
+        let Some(member) = posix::members(member) else {
+            return self.error("an unknown POSIX class");
+        };
         let mut class = ByteSet::default();
         (0..=u8::MAX).filter(member).for_each(|byte| class.insert(byte));
         *set = set.union(if negated { class.negated() } else { class });
-        self.at += name.len() + POSIX_BRACKETS - 1;
+        self.at += name.len() + posix::BRACKETS - 1;
         Ok(())
     }
-}
-
-fn posix_class(name: &[u8]) -> Option<fn(&u8) -> bool> {
-    Some(match name {
-        b"alpha" => u8::is_ascii_alphabetic,
-        b"digit" => u8::is_ascii_digit,
-        b"alnum" => u8::is_ascii_alphanumeric,
-        b"upper" => u8::is_ascii_uppercase,
-        b"lower" => u8::is_ascii_lowercase,
-        b"punct" => u8::is_ascii_punctuation,
-        b"xdigit" => u8::is_ascii_hexdigit,
-        b"cntrl" => u8::is_ascii_control,
-        b"graph" => u8::is_ascii_graphic,
-        b"ascii" => u8::is_ascii,
-        b"print" => |byte| byte.is_ascii_graphic() || *byte == b' ',
-        b"space" => |byte| matches!(byte, b'\t'..=b'\r' | b' '),
-        b"blank" => |byte| matches!(byte, b'\t' | b' '),
-        b"word" => |byte| byte.is_ascii_alphanumeric() || *byte == b'_',
-        _ => return None,
-    })
 }
 
 /// `\d` and its like.

@@ -1,5 +1,7 @@
 //! Time as `TIME_YEAR` and its like tell it.
 
+use crate::civil::{CivilDate, civil_date};
+
 /// A moment in UTC, as `struct tm` has it.
 pub(super) struct Clock {
     pub(super) second: u64,
@@ -12,24 +14,17 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Days are turned into a date by counting eras of 400 years from the first of March of year 0.
     pub(super) fn at(seconds: u64) -> Self {
         let days = seconds / 86_400;
-        let shifted = days + 719_468;
-        let era = shifted / 146_097;
-        let day_of_era = shifted % 146_097;
-        let year_of_era =
-            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let march_month = (5 * day_of_year + 2) / 153;
-        let month = (march_month + 2) % 12;
+        let CivilDate { year, month, day } = civil_date(days);
         Self {
             second: seconds % 60,
             minute: seconds / 60 % 60,
             hour: seconds / 3_600 % 24,
-            day: day_of_year - (153 * march_month + 2) / 5 + 1,
-            month,
-            year: year_of_era + era * 400 + u64::from(month <= 1),
+            day: day.into(),
+            // January is 0.
+            month: u64::from(month) - 1,
+            year,
             weekday: (days + 4) % 7,
         }
     }

@@ -50,6 +50,47 @@ fn values_come_with_their_phase() {
     }
 }
 
+/// Beyond its limits nothing more is kept of values, and rules find what they look for none the less.
+#[test]
+fn what_is_kept_of_values_is_bounded() {
+    let rules = r#"SecRuleEngine On
+        SecRequestBodyAccess On
+        SecAction "id:1,phase:1,pass,nolog,ctl:requestBodyProcessor=XML"
+        SecRule XML:/* "@rx union.select" "id:2,phase:2,pass,log,t:urlDecodeUni"
+        SecRule XML:/* "@rx union.select" "id:3,phase:2,pass,log,t:htmlEntityDecode"
+        SecRule XML:/* "@rx union.select" "id:4,phase:2,pass,log,multiMatch,t:urlDecodeUni""#;
+    let padding = "<b>%41 &amp;#65; x</b>".repeat(1_000);
+    let body = format!("<a>{padding}<b>union%20select</b></a>");
+    for (views_max, transformed_bytes_max, dropped) in [
+        (1 << 16, 1 << 16, false),
+        (100, 1 << 16, true),
+        (1_500, 1 << 16, true),
+        (1 << 16, 1_000, true),
+        (0, 0, true),
+    ] {
+        let limits = Limits { views_max, transformed_bytes_max, ..Limits::default() };
+        let input = [Input::Text { name: "rules".to_owned(), text: rules.to_owned() }];
+        let program = Program::build(&input, &NoFiles, limits).unwrap();
+        let mut transaction = Transaction::new(Arc::new(program));
+        // The second time with memory that has been used.
+        for _ in 0..2 {
+            let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 80 };
+            let time = Duration::ZERO;
+            transaction.start(&Start { unique_id: "1", time, client: endpoint, server: endpoint });
+            transaction.request_line(b"POST", b"/", b"HTTP/1.1");
+            transaction.evaluate_request_headers();
+            transaction.request_body(body.as_bytes());
+            transaction.evaluate_request_body();
+            let matched: Vec<u32> = transaction.matched_rules().map(|rule| rule.id.0).collect();
+            let views = transaction.scans.views.len();
+            let context = format!("{views_max} {transformed_bytes_max}: {views} views");
+            assert_eq!(matched, [2, 4], "{context}");
+            assert_eq!(transaction.flags().views_dropped, dropped, "{context}");
+            assert!(views <= views_max, "{context}");
+        }
+    }
+}
+
 /// A rule that only skips others does not where a `ctl` took away what it looks at.
 #[test]
 fn what_skips_may_lose_its_target() {

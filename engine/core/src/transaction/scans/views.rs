@@ -9,7 +9,7 @@ use crate::{
         ByteSet,
         sieve::{self, PATTERNS_MAX},
     },
-    store::{Slice, ValueId},
+    store::{Region, Slice, ValueId},
     transaction::{
         self, Transaction,
         values::{self, ValueRef},
@@ -158,10 +158,19 @@ impl Transaction {
         named
     }
 
+    /// Whether there is room for a further view. Once something was not kept, nothing further is.
+    fn keeps_views(&mut self) -> bool {
+        self.flags.views_dropped |= self.scans.is_full();
+        !self.flags.views_dropped
+    }
+
     /// A value as it is.
     fn raw_view(&mut self, program: &Program, text: Slice, ValueId(id): ValueId) -> ViewId {
         if let Some(view) = lookup(&self.scans.values, id as usize) {
             return view;
+        }
+        if !self.keeps_views() {
+            return UNKNOWN;
         }
         let named = self.scan(program, text);
         let bytes = self.store.bytes(text);
@@ -183,6 +192,9 @@ impl Transaction {
         let at = value.0 as usize;
         if let Some(view) = self.scans.changed.get(id.get()).and_then(|list| lookup(list, at)) {
             return view;
+        }
+        if !self.keeps_views() {
+            return UNKNOWN;
         }
         let view = match lane.each_stage {
             true if lane.is_too_short(text.len()) => raw,
@@ -209,6 +221,11 @@ impl Transaction {
         let changed = self.transformed(program, lane, &value);
         if changed == text {
             return raw;
+        }
+        // There was no room to keep it. No rule is being run, so that nothing else is there either.
+        if changed.region == Region::Temporary {
+            self.store.clear_temporary();
+            return UNKNOWN;
         }
         let named = self.scan(program, changed);
         let bytes = self.store.bytes(changed);
@@ -246,6 +263,8 @@ impl Transaction {
             raw
         };
         self.scratch.stages = stages;
+        // No rule is being run: the stages were all there is.
+        self.store.clear_temporary();
         view
     }
 

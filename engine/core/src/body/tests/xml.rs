@@ -1,0 +1,121 @@
+//! XML.
+
+use super::check;
+use crate::body::Processor;
+
+#[track_caller]
+fn xml(body: impl AsRef<[u8]>, expected: &[&str]) {
+    check(Processor::Xml, "", body, expected);
+}
+
+#[test]
+fn xml_texts_and_attributes() {
+    xml("<a>x</a>", &["t x"]);
+    xml("<a b=\"1\" c = '2'>x<d e='3'/>y</a>", &["@ 1", "@ 2", "t x", "@ 3", "t y"]);
+    xml("<?xml version=\"1.0\"?>\n<a>\n <b>  x y\n</b>\n</a>\n", &["t x y"]);
+    xml("<a xmlns:s='u'><s:b/></a >", &["@ u"]);
+    xml("<a/>", &[]);
+    xml("\u{feff}<a>x</a>", &["t x"]);
+    xml("<a b='x>y'>]]&gt;</a>", &["@ x>y", "t ]]>"]);
+    xml(b"<\xc3\xa9>\xff\0</\xc3\xa9>", &["t \\xff\\x00"]);
+}
+
+#[test]
+fn xml_text_is_what_an_application_reads() {
+    xml("<a>UNI<!-- x -->ON<?p q?> SEL<![CDATA[ECT <b>]]>&#33;</a>", &["t UNION SELECT <b>!"]);
+    xml("<a><![CDATA[<script>&lt;]]></a>", &["t <script>&lt;"]);
+    xml("<a><!-- <b>x</b> --></a>", &[]);
+    xml("<a>UNI<b/>ON</a>", &["t UNI", "t ON"]);
+}
+
+#[test]
+fn xml_references() {
+    xml("<a b='&lt;&gt;&amp;&quot;&apos;'>&lt;</a>", &["@ <>&\\\"\\\'", "t <"]);
+    xml("<a>&#60;&#x3C;&#x3c;&#00000000000000000000060;</a>", &["t <<<<"]);
+    xml("<a>&amp;lt;</a>", &["t &lt;"]);
+    xml("<a>&#8364;</a>", &["t \\xe2\\x82\\xac"]);
+    xml("<a>&nbsp;x</a>", &["t &nbsp;x", "! XmlReference"]);
+    xml("<a b='&#;'>&</a>", &["@ &#;", "t &", "! XmlReference"]);
+    xml(
+        "<a>&#xd800;&#1114112;&#99999999999;&#6</a>",
+        &["t &#xd800;&#1114112;&#99999999999;&#6", "! XmlReference"],
+    );
+}
+
+#[test]
+fn xml_entities_are_never_expanded() {
+    xml("<!DOCTYPE a><a>x</a>", &["t x"]);
+    xml("<!DOCTYPE a [<?x ]> ?>]><a>x</a>", &["t x"]);
+    xml("<!DOCTYPE a PUBLIC \"-//X>\" 'u' [<!ELEMENT a ANY> <!-- ]> -->]><a>x</a>", &["t x"]);
+    xml(
+        "<!DOCTYPE a [<!ENTITY e SYSTEM \"file:///etc/passwd\">]><a>&e;</a>",
+        &["t file:///etc/passwd", "t &e;", "! XmlEntities"],
+    );
+    xml(
+        "<!DOCTYPE a [<!ENTITY l '&#60;x'><!ENTITY m '&l;&l;'>]><a b='&m;'>x</a>",
+        &["t <x", "t &l;&l;", "@ &m;", "t x", "! XmlEntities"],
+    );
+    xml("<!DOCTYPE a [ <a>x</a>", &["t DOCTYPE a [ <a>x</a>", "! XmlTruncated"]);
+    xml("<!x><a/>", &["! XmlSyntax"]);
+}
+
+#[test]
+fn xml_that_is_not_well_formed_is_read_on() {
+    xml("<a><b>x</a>y</b>", &["t x", "t y", "! XmlSyntax"]);
+    xml("<a>x", &["t x", "! XmlTruncated"]);
+    xml("<a b='x", &["@ x", "t x", "! XmlTruncated"]);
+    xml("<a b", &["! XmlSyntax"]);
+    xml("<a b c=x d>y</a>", &["@ x", "t y", "! XmlSyntax"]);
+    xml("<a b='1<2'/>", &["@ 1<2", "! XmlSyntax"]);
+    xml("<a <b>x</b></a>", &["t x", "! XmlSyntax"]);
+    xml("<a>1 < 2</a>", &["t 1 < 2", "! XmlSyntax"]);
+    xml("<a><!-- x", &["t x", "! XmlTruncated"]);
+    xml("<a><![CDATA[x]]", &["t x]]", "! XmlTruncated"]);
+    xml("<a>x</a", &["t x", "t a", "! XmlTruncated"]);
+    xml("x<a>y</a>z", &["t x", "t y", "t z", "! XmlSyntax"]);
+    xml("test", &["t test", "! XmlSyntax"]);
+    xml("<?x y?> ", &["! XmlSyntax"]);
+    xml("</a>", &["! XmlSyntax"]);
+    xml("<", &["t <", "! XmlSyntax"]);
+    xml("<a / = \" >x</a>", &["@  >x</a>", "t >x</a>", "! XmlTruncated"]);
+    xml("<a \" '>x</a>", &["t x", "! XmlSyntax"]);
+}
+
+#[test]
+fn xml_encodings() {
+    let utf16 = |big: bool, mark: bool, text: &str| -> Vec<u8> {
+        let units = mark.then_some(0xfeff).into_iter().chain(text.encode_utf16());
+        units.flat_map(|unit| if big { unit.to_be_bytes() } else { unit.to_le_bytes() }).collect()
+    };
+    for (big, mark) in [(true, true), (true, false), (false, true), (false, false)] {
+        xml(
+            utf16(big, mark, "<a b='\u{e9}'>x\u{1f600}</a>"),
+            &["@ \\xc3\\xa9", "t x\\xf0\\x9f\\x98\\x80"],
+        );
+    }
+    xml(utf16(true, true, "<?xml version='1.0' encoding='UTF-16'?><a>x</a>"), &["t x"]);
+    // The place of an error is one in the body, not in its longer form as UTF-8.
+    let text = "\u{20ac}".repeat(4);
+    xml(
+        utf16(true, false, &format!("<a>{text}")),
+        &[&format!("t {}", text.as_bytes().escape_ascii()), "! XmlTruncated"],
+    );
+    xml("<?xml version='1.0' encoding='Utf-8'?><a>x</a>", &["t x"]);
+    for name in ["utf-7", "utf-16", "IBM037", "x"] {
+        let body = format!("<?xml version='1.0' encoding=\"{name}\" ?><a>x</a>");
+        xml(body, &["t x", "! XmlEncoding"]);
+    }
+}
+
+#[test]
+fn xml_is_limited() {
+    xml("<a><b><c><d>x</d></c></b></a>", &["t x"]);
+    xml("<a><b><c><d><e><f>x</f></e></d></c></b>y</a>", &["t x", "t y", "! XmlDepth"]);
+    let full = ["t 1"; 8];
+    xml(format!("<a>{}</a>", "<b>1</b>".repeat(8)), &full);
+    let mut over = full.to_vec();
+    over.push("! XmlNodes");
+    xml(format!("<a>{}</a>", "<b>1</b>".repeat(9)), &over);
+    xml(format!("<a>{}</a>", "<b/>".repeat(15)), &[]);
+    xml(format!("<a>{}</a>", "<b/>".repeat(16)), &["! XmlNodes"]);
+}

@@ -1,0 +1,148 @@
+//! What is refused as a patch, and what the conditions of one fit.
+
+use super::*;
+use serde_json::json;
+
+/// The rest is checked with the patches that there are, in `rules/tests/virtual_patches.rs`.
+#[test]
+fn wrong_patches() {
+    let good = json!({"id": "a", "cve": "CVE-2021-1", "title": "t", "rule": 9_100_000,
+        "expires": "2027-01-31", "when": [{"target": "path", "contains": "/x"}]});
+    let patch = Patch::read(&good).unwrap();
+    assert!(patch.holds(1_801_439_999) && !patch.holds(1_801_440_000));
+    let rows = [
+        ("/id", json!("a b"), "id: write letters"),
+        ("/cve", json!("2021"), "cve: write such as"),
+        ("/title", json!("it's"), "title: write it without quotes"),
+        ("/id", json!(""), "id: write letters"),
+        ("/rule", json!(1), "rule: write a number"),
+        ("/rule", json!(9_099_999), "rule: write a number"),
+        ("/rule", json!(9_110_000), "rule: write a number"),
+        ("/expires", json!("2027-02-30"), "expires: write a day"),
+        ("/expires", json!("2027-1-31"), "expires: write a day"),
+        ("/expires", json!("2027-01-31-1"), "expires: write a day"),
+        ("/when", json!([]), "when: write a list"),
+        ("/when/0", json!({"target": "body", "contains": "x"}), "when[0].target: write method"),
+        ("/when/0", json!({"target": "path", "pattern": "x"}), "when[0]: there is no field"),
+        (
+            "/when/0",
+            json!({"target": "path", "regex": "(a"}),
+            "when[0].regex: \"(a\" is no pattern",
+        ),
+        ("/when/0", json!({"target": "path", "regex": "^a"}), "when[0].regex: write \\A or \\z"),
+        ("/when/0", json!({"target": "path", "regex": "a\\b"}), "when[0].regex: behind \\ write"),
+        ("/when/0", json!({"target": "path", "regex": "(?=a)"}), "when[0].regex: write groups as"),
+        ("/when/0", json!({"target": "path", "regex": "[a[b]]"}), "when[0].regex: write \\["),
+        ("/when/0", json!({"target": "path", "regex": "(?:a{200}){200}"}), "when[0].regex: "),
+        ("/when/0", json!({"target": "path", "regex": "[a&&b]"}), "when[0].regex: write no class"),
+        ("/when/0", json!({"target": "path", "regex": "[a--b]"}), "when[0].regex: write no class"),
+        ("/when/0", json!({"target": "path", "regex": "[]a]"}), "when[0].regex: write \\]"),
+        ("/when/0", json!({"target": "path", "regex": "[^]a]"}), "when[0].regex: write \\]"),
+        ("/when/0", json!({"target": "path", "regex": "[\\A]"}), "when[0].regex: behind \\ write"),
+        ("/when/0", json!({"target": "path", "regex": "a$"}), "when[0].regex: write \\A or"),
+        ("/when/0", json!({"target": "path", "regex": "a++"}), "when[0].regex: write no +"),
+        ("/when/0", json!({"target": "path", "regex": "a{,3}"}), "when[0].regex: write {0,"),
+        ("/when/0", json!({"target": "path", "regex": "%41"}), "when[0].regex: write no quotes"),
+        ("/when/0", json!({"target": "path", "equals": "a\tb"}), "when[0].equals: write a text"),
+        ("/when/0", json!({"target": "path", "equals": []}), "when[0].equals: write a text"),
+        ("/when/0", json!({"target": "path", "equals": vec!["a"; 17]}), "when[0].equals: "),
+        ("/when/0", json!({"target": "path", "equals": "a".repeat(257)}), "when[0].equals: "),
+        (
+            "/when/0",
+            json!({"target": "path", "equals": "a", "prefix": "a"}),
+            "when[0]: write one of",
+        ),
+        ("/when", json!(vec![&good["when"][0]; 9]), "when: write a list"),
+        ("/when/0", json!({"target": "path"}), "when[0]: write one of"),
+        ("/when/0", json!({"target": "path", "prefix": ""}), "when[0].prefix: write a text"),
+        ("/when/0", json!({"target": "header", "prefix": "a"}), "when[0].name: write"),
+        ("", json!(7), ": write an object"),
+    ];
+    for (pointer, value, expected) in rows {
+        let mut wrong = good.clone();
+        *wrong.pointer_mut(pointer).unwrap() = value;
+        let told = Patch::read(&wrong).unwrap_err().to_string();
+        assert!(told.starts_with(expected), "{told}");
+    }
+    // The most that there may be of all.
+    let most = json!({"target": "path", "equals": vec!["a".repeat(256); 16]});
+    let pattern = json!({"target": "path", "regex": "\\A[^a-z\\]&]{2,3}(?:\\.|\\d)+\\z"});
+    let mut full = good;
+    full["rule"] = json!(9_109_999);
+    full["when"] = json!([most, most, most, most, most, most, most, pattern]);
+    Patch::read(&full).unwrap();
+}
+
+/// A request with a target, and two fields of one name.
+struct Request(&'static str);
+
+impl Head for Request {
+    fn method(&self) -> Vec<u8> {
+        b"POST".to_vec()
+    }
+
+    fn target(&self) -> Vec<u8> {
+        self.0.as_bytes().to_vec()
+    }
+
+    fn headers(&self, name: &str) -> Vec<Vec<u8>> {
+        let values = if name == "x-a" { &["One", "Two"][..] } else { &[] };
+        values.iter().map(|value| value.as_bytes().to_vec()).collect()
+    }
+}
+
+#[test]
+fn what_conditions_fit() {
+    let path = |operator: &str, value: &str| json!({"target": "path", operator: value});
+    let query = |operator: &str, value: &str| json!({"target": "query", operator: value});
+    let q = |value: &str| json!({"target": "argument", "name": "Q", "equals": value});
+    let x_a =
+        |operator: &str, value: &str| json!({"target": "header", "name": "X-A", operator: value});
+    let rows = [
+        (json!({"target": "method", "equals": "Post"}), "/", true),
+        (json!({"target": "method", "equals": "pos"}), "/", false),
+        (path("equals", "/a/b"), "/A/b?x", true),
+        (path("equals", "/a/b"), "/a/bc", false),
+        (json!({"target": "path", "equals": ["/a", "/b"]}), "/b", true),
+        (path("prefix", "/a/"), "/a/x", true),
+        (path("prefix", "/a/"), "/a", false),
+        (path("prefix", "/a/"), "/b/a/", false),
+        (path("prefix", "/"), "/", true),
+        (path("suffix", ".php"), "/x.PHP", true),
+        (path("suffix", ".php"), "/x.php5", false),
+        (path("contains", "b"), "/ab", true),
+        (path("contains", "b"), "/a", false),
+        (path("contains", "/../"), "/x/../y", true),
+        // Decoded twice, and not three times.
+        (path("contains", "/../"), "/x/%252e%2e%252fy", true),
+        (path("contains", "/../"), "/x/%25252e./y", false),
+        (path("regex", "\\A/v[0-9]+\\z"), "/V12", true),
+        (path("regex", "\\A/v[0-9]+\\z"), "/v1/v", false),
+        (query("contains", "a b"), "/?q=A+b", true),
+        (query("contains", "a b"), "/?q=a%20b", true),
+        (query("contains", "a b"), "/?q=a%2520b", false),
+        (query("contains", "?"), "/?a?b", true),
+        (query("contains", "?"), "/?a", false),
+        (x_a("equals", "two"), "/", true),
+        (x_a("equals", "three"), "/", false),
+        (x_a("prefix", "on"), "/", true),
+        (json!({"target": "header", "name": "x-b", "contains": "o"}), "/", false),
+        (q("1=2"), "/?q=1=2", true),
+        (q("1=2"), "/?x=1&&%51=1%3d2&y", true),
+        (q("1=2"), "/?q%3d1=2", false),
+        (q("1=2"), "/?q=1&q", false),
+    ];
+    for (condition, target, expected) in rows {
+        let patch = |when: Value| {
+            let patch = json!({"id": "a", "cve": "CVE-2021-1", "title": "t",
+                "rule": 9_100_000, "when": when});
+            Patch::read(&patch).unwrap()
+        };
+        let request = Request(target);
+        let matches = |patch: &Patch| patch.matches(&Prepared::new(&request));
+        assert_eq!(matches(&patch(json!([condition]))), expected, "{condition} {target}");
+        // All conditions of a patch have to hold.
+        let other = json!({"target": "path", "prefix": "/other"});
+        assert!(!matches(&patch(json!([condition, other]))), "{condition} {target}");
+    }
+}
