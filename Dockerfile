@@ -18,7 +18,9 @@ RUN images/rootfs.sh /out/ext-proc target/release/glacis-ext-proc \
       .fetched/crs-4.25.0 target/wasm32-wasip1/wasm/glacis_wasm_filter.wasm \
  && images/rootfs.sh /out/ext-authz target/release/glacis-ext-authz .fetched/crs-4.25.0 \
  && cargo xtask sbom glacis-ext-proc   > /out/ext-proc/usr/share/glacis/sbom.cdx.json \
- && cargo xtask sbom glacis-ext-authz  > /out/ext-authz/usr/share/glacis/sbom.cdx.json
+ && cargo xtask sbom glacis-ext-authz  > /out/ext-authz/usr/share/glacis/sbom.cdx.json \
+ && cargo xtask notices glacis-ext-proc glacis-wasm-filter > /out/ext-proc/usr/share/licenses/glacis/THIRD-PARTY.txt \
+ && cargo xtask notices glacis-ext-authz > /out/ext-authz/usr/share/licenses/glacis/THIRD-PARTY.txt
 
 FROM scratch AS ext-authz
 LABEL org.opencontainers.image.title="glacis-ext-authz" \

@@ -186,3 +186,21 @@ impl Facts {
         .filter_map(|(name, value)| Some((name, value?)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses() {
+        for reason in Reason::ALL {
+            let expected = match reason.name() {
+                "ambiguous_path" => 400,
+                "no_key" | "wrong_key" | "no_token" => 401,
+                "rate_limit" => 429,
+                _ => 403,
+            };
+            assert_eq!(reason.status(), expected, "{reason:?}");
+        }
+    }
+}

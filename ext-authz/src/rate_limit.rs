@@ -197,6 +197,12 @@ impl Part {
             KeyPart::Country => Self::Country,
             KeyPart::Asn => Self::Asn,
             KeyPart::ApiKey => Self::ApiKey,
+            KeyPart::Path(templates) if templates.is_empty() => {
+                return Err((
+                    "key",
+                    "a path needs templates: write such as /users/{id}".to_owned(),
+                ));
+            }
             KeyPart::Path(templates) => {
                 let read = templates.iter().map(|text| {
                     Template::parse(text).map_err(|error| ("key", format!("\"{text}\": {error}")))

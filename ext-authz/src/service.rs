@@ -465,12 +465,14 @@ mod tests {
             (&[header("abc-1")][..], "7", "abc-1"),
             (&[header("no name")], "7", "7"),
             (&[], "7", "7"),
+            (&[header("abc-1")], "", "abc-1"),
         ] {
             assert_eq!(name(&asked(stream), headers), expected);
         }
         // One of ours is no other's, in no other process.
         let own = || name(&asked("no name"), &[]);
         assert_eq!(own().len(), 36);
+        assert_eq!(name(&asked(""), &[]).len(), 36);
         assert_ne!(own(), own());
     }
 

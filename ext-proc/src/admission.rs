@@ -119,4 +119,23 @@ mod tests {
         drop(two);
         assert_eq!(room.taken(), 0);
     }
+
+    #[test]
+    fn what_was_turned_away_is_said_once() {
+        let streams = Some("max_streams exchanges are under inspection");
+        let evaluations = Some("evaluations are late, or find no place in the queue");
+        let turned_away = TurnedAway::default();
+        assert_eq!(turned_away.take(), None);
+        for (stream, evaluation, expected) in
+            [(true, false, streams), (false, true, evaluations), (true, true, streams)]
+        {
+            if stream {
+                turned_away.stream();
+            }
+            if evaluation {
+                turned_away.evaluation();
+            }
+            assert_eq!((turned_away.take(), turned_away.take()), (expected, None));
+        }
+    }
 }

@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     time::timeout,
 };
@@ -160,6 +160,11 @@ async fn exchange(canary: &EnvoyCanary) -> std::io::Result<Vec<u8>> {
         "GET {uri} HTTP/1.1\r\nhost: {host}\r\nuser-agent: glacis-canary\r\naccept: */*\r\nconnection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await?;
+    head_of(stream).await
+}
+
+/// What is read until the head has ended, or is too long.
+async fn head_of(mut stream: impl AsyncRead + Unpin) -> std::io::Result<Vec<u8>> {
     let mut head = Vec::new();
     while head.len() < HEAD_BYTES_MAX && !head.windows(4).any(|end| end == b"\r\n\r\n") {
         if stream.read_buf(&mut head).await? == 0 {
@@ -200,6 +205,10 @@ mod tests {
             (format!("HTTP/1.1 403 Forbidden\r\n{ours}"), Seen::Refused),
             (format!("HTTP/1.1 302 Found\r\nlocation: /\r\n{ours}"), Seen::Refused),
             (format!("HTTP/1.1 200 OK\r\n{ours}"), Seen::Passed(200)),
+            // One of the two fields is anybody's.
+            ("HTTP/1.1 403 Forbidden\r\ncache-control: no-store\r\n\r\n".to_owned(), unknown(403)),
+            ("HTTP/1.1 403 Forbidden\r\nvary: accept\r\n\r\n".to_owned(), unknown(403)),
+            ("HTTP/1.1 302 Found\r\nvary: accept\r\n\r\n".to_owned(), Seen::Passed(302)),
             ("HTTP/1.1 200 OK\r\n\r\nhello".to_owned(), Seen::Passed(200)),
             ("HTTP/1.1 301 Moved\r\nlocation: /\r\n\r\n".to_owned(), Seen::Passed(301)),
             ("HTTP/1.1 404 Not Found\r\n\r\ncache-control: no-store".to_owned(), unknown(404)),
@@ -210,6 +219,19 @@ mod tests {
         ] {
             assert_eq!(judge(head.as_bytes()), expected, "{head}");
         }
+    }
+
+    #[tokio::test]
+    async fn as_much_is_read_as_is_looked_at() {
+        let (first, rest): (&[u8], &[u8]) = (b"HTTP/1.1 403 F", b"orbidden\r\n\r\n");
+        let whole = [first, rest].concat();
+        // Until the head has ended or the connection, however it comes.
+        let more: &[u8] = b"never read";
+        assert_eq!(head_of(first.chain(rest).chain(more)).await.unwrap(), whole);
+        assert_eq!(head_of(first.chain(more)).await.unwrap(), [first, more].concat());
+        let long = vec![b'a'; 4 * HEAD_BYTES_MAX];
+        let read = head_of(long.as_slice()).await.unwrap().len();
+        assert!((HEAD_BYTES_MAX..2 * HEAD_BYTES_MAX).contains(&read), "{read}");
     }
 
     #[test]

@@ -70,6 +70,15 @@ async fn each_alarm_has_its_cause() {
             &["streamed_response"],
         ),
         (
+            "a streamed response, and nothing to block",
+            "mode: detection\nresponse: full\n",
+            vec![
+                get_one().modes("NONE", "STREAMED"),
+                Sent::response(200, &["content-type: text/plain"]),
+            ],
+            &[],
+        ),
+        (
             "a streamed response at which nobody looks",
             "",
             vec![

@@ -4,8 +4,9 @@
 
 mod harness;
 
-use envoy_types::pb::envoy::service::ext_proc::v3::{
-    ImmediateResponse, processing_response::Response,
+use envoy_types::pb::envoy::{
+    config::core::v3::header_value_option::HeaderAppendAction,
+    service::ext_proc::v3::{ImmediateResponse, processing_response::Response},
 };
 use harness::{Sent, Service, Stream};
 
@@ -75,6 +76,10 @@ profiles:
         assert_eq!(header(&reply, "cache-control").as_deref(), Some("no-store"), "{row}");
         assert_eq!(header(&reply, "vary").as_deref(), Some("accept"), "{row}");
         assert!(found.contains(body), "{row}");
+        // Each field stands once, whatever Envoy or another filter adds.
+        let overwrites = HeaderAppendAction::OverwriteIfExistsOrAdd as i32;
+        let options = &reply.headers.as_ref().unwrap().set_headers;
+        assert!(options.iter().all(|option| option.append_action == overwrites), "{row}");
         // What the client sees says nothing of the rules, nor what of the request they found.
         let seen = format!("{found} {:?}", reply.headers);
         for secret in ["987654", "canary", "attack", "glacis"] {

@@ -17,6 +17,14 @@ const RULES: &str = r#"
     SecRule ARGS:slow "@rx ^(?=((a+)+)+$)b" "id:4,phase:2,deny"
 "#;
 
+const OF_RESPONSES: &str = r#"
+    SecRequestBodyAccess On
+    SecResponseBodyAccess On
+    SecResponseBodyMimeType text/html
+    SecRule ARGS:q "@contains attack" "id:1,phase:2,deny,log"
+    SecRule RESPONSE_BODY "@contains secret" "id:2,phase:4,deny,log"
+"#;
+
 const ASKED: &str = "request_headers observed/later mode=detection_only \
                      override=STREAMED,SKIP,NONE,request_trailers";
 const PASSED: &str = "request_headers observed/later mode=detection_only";
@@ -29,7 +37,20 @@ const fn case<'a>(name: &'a str, steps: &'a [(Sent<'a>, &'a str)]) -> Case<'a> {
 
 #[tokio::test]
 async fn answers_come_at_once() {
+    const ASKED_ALL: &str = "request_headers observed/later mode=detection_only \
+                             override=STREAMED,SEND,NONE,request_trailers";
+    const RESPONSE_ASKED: &str = "response_headers observed/later mode=detection_only \
+                                  override=NONE,SEND,STREAMED,response_trailers";
+    const BOTH_ASKED: &str = "response_headers observed/later mode=detection_only \
+                              override=STREAMED,SEND,STREAMED,request_trailers,response_trailers";
+    const RESPONSE_BODY: &str = "response_body observed/later mode=detection_only";
     let post = || Sent::post("/", &[FORM]);
+    let html = || Sent::response(200, &["content-type: text/html"]);
+    let of_responses = |name, steps| Case {
+        config: "evaluation: out_of_band\nresponse: full\n",
+        rules: OF_RESPONSES,
+        ..case(name, steps)
+    };
     for case in [
         case("no body", &[(Sent::get("/?q=attack", &[]), PASSED)]),
         case(
@@ -74,6 +95,30 @@ async fn answers_come_at_once() {
                 ],
             )
         },
+        of_responses(
+            "a response behind the request's body",
+            &[
+                (post(), ASKED_ALL),
+                (Sent::body("q=fine", true), BODY),
+                (html(), RESPONSE_ASKED),
+                (Sent::response_body("a sec", false), RESPONSE_BODY),
+                (Sent::response_body("ret", true), RESPONSE_BODY),
+            ],
+        ),
+        of_responses(
+            "a response before the end of the request's body",
+            &[(post(), ASKED_ALL), (Sent::body("q=fi", false), BODY), (html(), BOTH_ASKED)],
+        ),
+        of_responses(
+            "no body of a request",
+            &[
+                (
+                    Sent::get("/", &[]),
+                    "request_headers observed/later mode=detection_only override=NONE,SEND,NONE",
+                ),
+                (html(), RESPONSE_ASKED),
+            ],
+        ),
         Case {
             config: "mode: off\nevaluation: out_of_band\n",
             ..case("off", &[(post(), "request_headers allow/none uninspected=engine_off")])
@@ -199,6 +244,28 @@ async fn what_does_not_fit_is_left_out() {
     send(&service, &[Sent::post("/", &[FORM]), Sent::body("q=attack", true)]).await;
     counted(&service, "glacis_rule_matches_total{rule_id=\"2\"} 1").await;
     counted(&service, "glacis_out_of_band_dropped_total{reason=\"room\"} 1").await;
+    counted(&service, "glacis_out_of_band_bytes_held 0").await;
+
+    // A shadow misses what there is no room for, and says so.
+    let config = "out_of_band_bytes_max: 100\nshadow: {profile: next, percent: 100}\n\
+                  profiles: {next: {directives: SecRuleEngine On}}\n";
+    let service = Service::start(config, RULES).await;
+    send(&service, &[Sent::get("/?q=fine", &[])]).await;
+    counted(&service, "glacis_shadow_dropped_total{profile=\"default\"} 1").await;
+    counted(&service, "glacis_out_of_band_dropped_total{reason=\"room\"} 1").await;
+}
+
+/// What is written down is held until it has been evaluated.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_held_is_said() {
+    let service = Service::start("evaluation: out_of_band\n", RULES).await;
+    let mut stream = Stream::open(service.channel().await).await.unwrap();
+    for sent in [Sent::post("/", &[FORM]), Sent::body(&"a".repeat(5_000), false)] {
+        stream.send(&sent).await;
+        stream.answer().await;
+    }
+    eventually(async || value(&service, "glacis_out_of_band_bytes_held").await > 5_000.0).await;
+    drop(stream);
     counted(&service, "glacis_out_of_band_bytes_held 0").await;
 }
 

@@ -132,6 +132,33 @@ async fn what_is_evaluated_on_a_thread_of_its_own() {
     }
 }
 
+/// What is evaluated on the spot cannot be given up; that it took too long is counted all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_late_on_the_spot_is_counted() {
+    let path = format!("/?{}", slow());
+    for (deadline, late) in [(1, 1), (0, 0)] {
+        let config = format!("deadline_ms: {deadline}\nlimits: {{backtrack_steps_max: 1000000}}\n");
+        let service = Service::start(&config, SLOW).await;
+        let mut stream = Stream::open(service.channel().await).await.unwrap();
+        stream.send(&Sent::get(&path, &[])).await;
+        assert!(stream.answer().await.starts_with("request_headers allow/headers"));
+        counted(&service, &format!("glacis_errors_total{{kind=\"deadline\"}} {late}")).await;
+    }
+}
+
+/// Envoy has no timeout there, and waits for what it has given away.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_late_in_full_duplex() {
+    let config = "inline_body_bytes: 0\ndeadline_ms: 1\nlimits: {backtrack_steps_max: 1000000}\n";
+    let service = Service::start(config, SLOW).await;
+    let mut stream = Stream::open(service.channel().await).await.unwrap();
+    stream.send(&Sent::post("/", &[FORM]).modes("FULL_DUPLEX_STREAMED", "NONE")).await;
+    stream.send(&Sent::body(&slow(), true)).await;
+    let answer = stream.answer().await;
+    assert!(answer.starts_with("request_headers allow/body"), "{answer}");
+    counted(&service, "glacis_errors_total{kind=\"deadline\"} 0").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_queue_refuses_at_once_and_health_says_so() {
     let config = format!(
@@ -158,6 +185,8 @@ async fn a_full_queue_refuses_at_once_and_health_says_so() {
     };
     tokio::time::timeout(Duration::from_secs(20), overloaded).await.unwrap();
     assert!(refused > 0);
+    // It is Envoy's fault in no way.
+    counted(&service, "glacis_errors_total{kind=\"protocol\"} 0").await;
     let (status, why) = get(service.admin, "/readyz").await;
     assert_eq!(status, 503);
     assert!(why.starts_with("overload: "), "{why}");
@@ -255,6 +284,28 @@ async fn a_body_that_grows_finds_no_room() {
     assert!(answer.starts_with("immediate 503 glacis_deny_limit deny/"), "{answer}");
 }
 
+/// What a response is too large for is not looked at, and that is said; the response passes.
+#[tokio::test]
+async fn a_response_that_grows_finds_no_room() {
+    let rules = "SecResponseBodyAccess On\nSecResponseBodyMimeType text/html\n\
+                 SecRule RESPONSE_BODY \"@contains secret\" \"id:1,phase:4,deny\"\n";
+    let config = "response: full\nbody_bytes_max: 100000\nmax_message_bytes: 1048576\n";
+    let service = Service::start(config, rules).await;
+    let piece = "a".repeat(60_000);
+    let mut stream = Stream::open(service.channel().await).await.unwrap();
+    stream.send(&Sent::get("/", &[]).modes("NONE", "STREAMED")).await;
+    assert!(stream.answer().await.starts_with("request_headers allow/headers"));
+    stream.send(&Sent::response(200, &["content-type: text/html"])).await;
+    assert!(stream.answer().await.starts_with("response_headers allow/headers"));
+    for expected in [
+        "response_body allow/headers",
+        "response_body allow/headers uninspected=response_truncated",
+    ] {
+        stream.send(&Sent::response_body(&piece, false)).await;
+        assert_eq!(stream.answer().await, expected);
+    }
+}
+
 /// Streams that only wait for their end hold no inspector, as soon as there are many of them: each is counted when its
 /// verdict is final. Where Envoy brings responses all the same, their status is waited for.
 #[tokio::test]
@@ -276,16 +327,21 @@ async fn many_open_streams_hold_few_inspectors() {
     }
     counted(&service, "glacis_streams_open 40").await;
     counted(&service, &allowed(24)).await;
+    // A response of an exchange that is not counted yet says nothing: the next one is counted at once.
+    streams[0].send(&Sent::response(200, &[])).await;
+    assert_eq!(streams[0].answer().await, "response_headers allow/headers");
+    open(&mut streams).await;
+    counted(&service, &allowed(26)).await;
     let mut last = streams.pop().unwrap();
     last.send(&Sent::response(500, &[])).await;
     assert_eq!(last.answer().await, "response_headers none");
     open(&mut streams).await;
     open(&mut streams).await;
     streams.push(last);
-    counted(&service, "glacis_streams_open 42").await;
-    counted(&service, &allowed(24)).await;
+    counted(&service, "glacis_streams_open 43").await;
+    counted(&service, &allowed(26)).await;
     streams.clear();
-    counted(&service, &allowed(42)).await;
+    counted(&service, &allowed(43)).await;
 }
 
 /// What was set aside for a body is given back as soon as its exchange is counted, though its stream is open still.

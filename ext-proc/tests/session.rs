@@ -110,6 +110,13 @@ async fn headers_alone() {
             )
         },
         Case {
+            rules: "SecAction \"id:13,phase:1,deny,status:199\"",
+            ..case(
+                "Envoy would take this status for 200",
+                &[(Sent::get("/", &[]), "immediate 403 glacis_deny_rule_13 deny/headers rules=13")],
+            )
+        },
+        Case {
             config: "trusted_hops: 1\n",
             ..case(
                 "client by hop",
@@ -306,6 +313,24 @@ async fn responses() {
         full(
             "upgraded",
             &[(get(), ASKED), (Sent::response(101, &[HTML]), "response_headers allow/headers")],
+        ),
+        full(
+            "Envoy ends while a verdict is due",
+            &[
+                (get(), ASKED),
+                (
+                    Sent::response(200, &[HTML]),
+                    "response_headers allow/headers override=NONE,SEND,BUFFERED_PARTIAL",
+                ),
+                (Sent::End, "error Aborted"),
+            ],
+        ),
+        case(
+            "a body at which nobody looks is not to be sent",
+            &[(
+                get().modes("NONE", "BUFFERED"),
+                "request_headers allow/headers override=NONE,SKIP,NONE",
+            )],
         ),
         full(
             "both bodies",

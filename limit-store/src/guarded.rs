@@ -159,3 +159,96 @@ impl<S: Store> Store for Guarded<S> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::key::Key;
+    use crate::limit::Limit;
+    use crate::store::ASKS_MAX;
+
+    use super::*;
+
+    /// A store that has nothing but this error.
+    #[derive(Debug)]
+    struct Away(StoreError);
+
+    impl Store for Away {
+        fn take<'a>(&'a self, _: &'a [Ask], _: Taking) -> Pending<'a, Vec<Answer>> {
+            Box::pin(async move { Err(self.0.clone()) })
+        }
+
+        fn give_back<'a>(&'a self, _: &'a [Return]) -> Pending<'a, ()> {
+            Box::pin(async move { Err(self.0.clone()) })
+        }
+    }
+
+    /// One of two processes.
+    fn guarded(error: StoreError) -> Guarded<Away> {
+        Guarded::new(Away(error), 2, MemoryStore::new(100))
+    }
+
+    fn ask(policy: OnStoreFailure) -> Ask {
+        let limit = Limit::gcra(1, Duration::from_secs(60), 4).unwrap();
+        let key = Key::new(b"a", format!("{policy:?}").as_bytes());
+        Ask { on_store_failure: policy, ..Ask::new(key, limit, 1) }
+    }
+
+    /// Whatever is wrong with the store, each ask is answered: unless there are too many of them.
+    #[tokio::test]
+    async fn errors_of_the_store() {
+        let asks = [OnStoreFailure::Allow, OnStoreFailure::Deny, OnStoreFailure::Local].map(ask);
+        for error in [
+            StoreError::Unavailable,
+            StoreError::Late,
+            StoreError::Crowded,
+            StoreError::Refused("OOM".to_owned()),
+            StoreError::Unreadable,
+        ] {
+            let store = guarded(error.clone());
+            let answers = store.take(&asks, Taking::EachForItself).await.unwrap();
+            let allowed: Vec<bool> = answers.iter().map(|answer| answer.allowed).collect();
+            assert_eq!(allowed, [true, false, true], "{error}");
+            let counted = [("allow", 1), ("deny", 1), ("local", 1)];
+            assert_eq!(store.counters().by_policy(), counted, "{error}");
+        }
+        let many = vec![ask(OnStoreFailure::Allow); ASKS_MAX + 1];
+        let store = guarded(StoreError::TooMany);
+        assert_eq!(store.take(&many, Taking::EachForItself).await, Err(StoreError::TooMany));
+        assert_eq!(store.counters().by_policy(), [("allow", 0), ("deny", 0), ("local", 0)]);
+    }
+
+    /// One after the other: the share of this process is two at once.
+    #[tokio::test]
+    async fn what_is_taken_alone() {
+        const ALLOW_LOCAL: [OnStoreFailure; 2] = [OnStoreFailure::Allow, OnStoreFailure::Local];
+        const ALLOW_DENY: [OnStoreFailure; 2] = [OnStoreFailure::Allow, OnStoreFailure::Deny];
+        const DENY_LOCAL: [OnStoreFailure; 2] = [OnStoreFailure::Deny, OnStoreFailure::Local];
+        const EACH: Taking = Taking::EachForItself;
+        const ALL: Taking = Taking::AllOrNothing;
+        let store = guarded(StoreError::Unavailable);
+        for (policies, taking, allowed, taken) in [
+            (DENY_LOCAL, ALL, [false, true], [0, 0]),
+            (ALLOW_LOCAL, ALL, [true, true], [1, 1]),
+            (DENY_LOCAL, EACH, [false, true], [0, 1]),
+            (ALLOW_LOCAL, EACH, [true, false], [1, 0]),
+            (ALLOW_LOCAL, ALL, [true, false], [0, 0]),
+            (ALLOW_DENY, EACH, [true, false], [1, 0]),
+            (ALLOW_DENY, ALL, [true, false], [0, 0]),
+        ] {
+            let answers = store.take(&policies.map(ask), taking).await.unwrap();
+            let found: Vec<_> =
+                answers.iter().map(|answer| (answer.allowed, answer.taken)).collect();
+            let expected: Vec<_> = allowed.into_iter().zip(taken).collect();
+            assert_eq!(found, expected, "{policies:?} {taking:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn returns_that_are_lost_are_counted() {
+        let store = guarded(StoreError::Late);
+        let Ask { key, limit, .. } = ask(OnStoreFailure::Local);
+        let given = Return { key, limit, tokens: 5, age: Duration::ZERO };
+        assert_eq!(store.give_back(&[given.clone(), given]).await, Err(StoreError::Late));
+        assert_eq!(store.counters().returns_lost.load(Ordering::Relaxed), 2);
+    }
+}

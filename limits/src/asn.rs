@@ -138,6 +138,13 @@ mod tests {
         ] {
             assert_eq!(read.number(address.parse().unwrap()), expected, "{address}");
         }
+        assert_eq!(table.memory_bytes(), table.map.memory_bytes() + 3 * 4);
+        // More systems than there may be, and one of them twice.
+        let (mut many, mut twice) = (bytes.clone(), bytes.clone());
+        many[8..12].copy_from_slice(&u32::try_from(SYSTEMS_MAX + 1).unwrap().to_le_bytes());
+        assert_eq!(AsnTable::from_bytes(&many), Err(NetworkMapError::TooLarge));
+        twice.copy_within(16..20, 12);
+        assert_eq!(AsnTable::from_bytes(&twice), Err(NetworkMapError::Order));
         for end in 0..bytes.len() {
             assert!(AsnTable::from_bytes(&bytes[..end]).is_err(), "cut at {end}");
         }

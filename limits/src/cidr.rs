@@ -173,10 +173,9 @@ impl Cidr {
 
     /// A mapped network that lies within `::ffff:0:0/96` is the network of IPv4 that it maps.
     fn canonical(network: IpAddr, prefix: u8) -> Self {
+        // No network of IPv4 has a prefix as long as this.
         match (network.to_canonical(), prefix.checked_sub(96)) {
-            (mapped @ IpAddr::V4(_), Some(prefix)) if network.is_ipv6() => {
-                Self { network: mapped, prefix }
-            }
+            (mapped @ IpAddr::V4(_), Some(prefix)) => Self { network: mapped, prefix },
             _ => Self { network, prefix },
         }
     }

@@ -103,6 +103,14 @@ fn patches(text: &str) -> Result<Vec<Patch>, String> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn names() {
+        let kinds = [Kind::List, Kind::Countries, Kind::Systems, Kind::Patches];
+        let expected =
+            ["list", "table of countries", "table of autonomous systems", "virtual patches"];
+        assert_eq!(kinds.map(Kind::name), expected);
+    }
+
     /// Each kind's text is read as that kind; what is wrong is told.
     #[test]
     fn kinds() {

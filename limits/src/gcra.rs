@@ -195,6 +195,7 @@ mod tests {
             let (tokens, period_ns) =
                 [(1, 7), (2, 1_000), (5, SECOND_NS)][usize::try_from(random.below(3)).unwrap()];
             let gcra = Gcra::new(burst, tokens, period_ns).unwrap();
+            assert_eq!(gcra.burst(), burst);
             let bucket = TokenBucket::new(burst, tokens, period_ns).unwrap();
             let (mut arrival_ns, mut state, mut now_ns) = (0, BucketState::FULL, T0);
             for i in 0..300 {

@@ -113,7 +113,9 @@ mod tests {
             ("D1", None),
             ("Ä", None),
         ] {
-            assert_eq!(Country::parse(text).as_ref().map(Country::as_str), expected, "{text}");
+            let country = Country::parse(text);
+            assert_eq!(country.as_ref().map(Country::as_str), expected, "{text}");
+            assert_eq!(country.map(|country| format!("{country}")).as_deref(), expected);
         }
     }
 
@@ -129,6 +131,7 @@ mod tests {
         }));
         let table = CountryTable::new(networks);
         let read = CountryTable::from_bytes(&table.to_bytes()).unwrap();
+        assert_eq!(table.memory_bytes(), table.0.memory_bytes());
         for table in [table, read] {
             assert_eq!(table.country(v4(0x7f01_0001)).as_str(), "AA");
             assert_eq!(table.country(v4(0x7f01_0002)).as_str(), "ZZ");

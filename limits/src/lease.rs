@@ -202,5 +202,12 @@ mod tests {
             let shown = terms.map(|terms| (terms.lifetime_ns(), terms.outstanding_max()));
             assert_eq!(shown, expected, "{tokens} in {window_ns}");
         }
+        for (error, expected) in [
+            (TermsError::TokensZero, "write at least 1"),
+            (TermsError::LifetimeTooShort, "10 ms at least"),
+            (TermsError::LifetimeTooLong { lifetime_ns_max: SECOND_NS / 10 }, "write 100 ms or"),
+        ] {
+            assert!(error.to_string().contains(expected), "{error}");
+        }
     }
 }

@@ -392,8 +392,30 @@ mod tests {
         );
     }
 
+    /// Networks that begin or end with another, or with all addresses.
+    #[test]
+    fn marks_at_the_ends() {
+        let (allow, deny) = (Some(Action::Allow), Some(Action::Deny));
+        check(
+            "10.0.0.0/30 deny\n10.0.0.3 allow\n10.0.0.3 tag=a tag=a\n2001:db8::/64 tag=a-b_c.d\n\
+             2001:db8::/32 deny\nffff::/16 allow",
+            &[
+                ("10.0.0.2", 0, deny, &[]),
+                ("10.0.0.3", 0, allow, &["a"]),
+                ("10.0.0.4", 0, None, &[]),
+                ("2001:db8::1", 0, deny, &["a-b_c.d"]),
+                ("2001:db8:0:1::", 0, deny, &[]),
+                ("2001:db9::", 0, None, &[]),
+                ("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", 0, allow, &[]),
+            ],
+        );
+    }
+
     #[test]
     fn wrong_lines() {
+        let tag = |bytes: usize| format!("::1 tag={}", "a".repeat(bytes));
+        let long = tag(TAG_BYTES_MAX + 1);
+        assert!(NetworkList::parse(&tag(TAG_BYTES_MAX), 1).is_ok());
         let many: String = (0..=TAGS_MAX).map(|i| format!("::1 tag=t{i}\n")).collect();
         let rows = [
             ("\n10.0.0.1/8 deny", "line 2: \"10.0.0.1/8\": it has bits set"),
@@ -401,6 +423,7 @@ mod tests {
             ("10.0.0.0/8 until=7", "line 1: it says nothing"),
             ("10.0.0.0/8 drop", "line 1: \"drop\": write allow, deny"),
             ("10.0.0.0/8 deny allow", "line 1: \"allow\": write"),
+            ("10.0.0.0/8 allow deny", "line 1: \"deny\": write"),
             ("10.0.0.0/8 deny until=tomorrow", "\"until=tomorrow\": write"),
             ("10.0.0.0/8 deny until=2027-02-29", "\"until=2027-02-29\": write"),
             ("10.0.0.0/8 deny until=2027-1-31", "\"until=2027-1-31\""),
@@ -410,6 +433,7 @@ mod tests {
             ("10.0.0.0/8 deny until=7 until=8", "\"until=8\""),
             ("10.0.0.0/8 deny tag=", "\"tag=\""),
             ("10.0.0.0/8 deny tag=a/b", "\"tag=a/b\""),
+            (&long, "write allow, deny, tag=NAME"),
             ("::1 deny\n::2 deny\n::3 deny\n::4 deny\n", "line 4: there are more than 3 entries"),
             (&many, "line 65: there are more than 64 different tags"),
         ];
@@ -418,9 +442,30 @@ mod tests {
             let told = NetworkList::parse(text, max).unwrap_err().to_string();
             assert!(told.contains(expected), "{text:?}: {told}");
         }
-        // More marks on one address than there may be.
-        let nested: String = (0..=64).map(|i| format!("::/{i} deny until={i}\n")).collect();
-        assert!(NetworkList::parse(&nested, 100).unwrap_err().to_string().contains("marks"));
+    }
+
+    /// The most marks that one address can have, and the most sets of them that a map can hold.
+    #[test]
+    fn so_many_marks_and_no_more() {
+        let nested = |count: u32| -> String {
+            (0..count).map(|i| format!("::/{i} deny until={i}\n")).collect()
+        };
+        let apart = |count: u32| -> String {
+            let line = |i: u32| format!("{} deny until={i}\n", std::net::Ipv4Addr::from(i));
+            (0..count).map(line).collect()
+        };
+        for (most, more) in [
+            (nested(64), nested(65)),
+            (apart(u32::from(VALUE_MAX)), apart(u32::from(VALUE_MAX) + 1)),
+        ] {
+            assert!(NetworkList::parse(&most, 100_000).is_ok());
+            let told = NetworkList::parse(&more, 100_000).unwrap_err().to_string();
+            let line = more.lines().count();
+            assert_eq!(
+                told,
+                format!("line {line}: there are too many different marks in this list")
+            );
+        }
     }
 
     /// Random nested networks against a search through all of them.
@@ -485,6 +530,9 @@ mod tests {
             let list = NetworkList::parse(&text, 100_000).unwrap();
             assert_eq!(list.entries(), 100_000);
             assert!(list.memory_bytes() < 2 << 20, "{} bytes", list.memory_bytes());
+            // Three marks, and their sets.
+            let beside = list.memory_bytes() - list.map.memory_bytes();
+            assert!((100..1_024).contains(&beside), "{beside} bytes");
         }
     }
 }

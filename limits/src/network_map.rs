@@ -426,7 +426,7 @@ mod tests {
                     let block = u128::from(random.below(4)) << 64;
                     let low = [0, 0, 1, u128::from(random.below(5)), u128::from(u64::MAX)]
                         [usize::try_from(random.below(5)).unwrap()];
-                    let value = [0, 1, 2, DEEP][usize::try_from(random.below(4)).unwrap()];
+                    let value = [0, 1, VALUE_MAX, DEEP][usize::try_from(random.below(4)).unwrap()];
                     ((0x2001 << 112) + block + low, value)
                 })
                 .collect();
@@ -461,13 +461,14 @@ mod tests {
     fn bytes_of_a_table() {
         use NetworkMapError::{Length, Magic, Order};
         type Values = &'static [(u32, Option<u16>)];
-        let rows: [(&[u8], Result<Values, NetworkMapError>); 12] = [
+        let rows: [(&[u8], Result<Values, NetworkMapError>); 13] = [
             (&[], Ok(&[(0, None)])),
             // Difference 1, the first value.
             (&[0, 1, 0], Ok(&[(0, None), (1, Some(7)), (u32::MAX, Some(7))])),
             (&[0, 0, 0], Ok(&[(0, Some(7))])),
             (&[31, 1, 0], Ok(&[(0x7fff_ffff, None), (0x8000_0000, Some(7))])),
             (&[0, 0x81, 1, 0], Ok(&[(128, None), (129, Some(7))])),
+            (&[0, 0xff, 0xff, 0xff, 0xff, 15, 0], Ok(&[(0xffff_fffe, None), (u32::MAX, Some(7))])),
             (&[32, 1, 0], Err(Order)),
             (&[64, 1, 0], Err(Length)),
             (&[0, 1, 1], Err(Order)),
@@ -491,6 +492,50 @@ mod tests {
             }
             let older = bytes.iter().map(|byte| if *byte == 2 { 1 } else { *byte });
             assert_eq!(NetworkMap::from_bytes(&older.collect::<Vec<_>>()), Err(Magic));
+        }
+    }
+
+    /// The last address of each kind, whose /64 has none after it.
+    #[test]
+    fn the_ends_of_the_space() {
+        let map = NetworkMap::new(vec![(u32::MAX, 1)], vec![(u128::MAX - 5, VALUE_MAX)]);
+        let read = NetworkMap::from_bytes(&map.to_bytes());
+        assert_eq!(read.as_ref(), Ok(&map));
+        let v4 = |bits: u32| map.get(std::net::Ipv4Addr::from_bits(bits).into());
+        let v6 = |bits: u128| map.get(std::net::Ipv6Addr::from_bits(bits).into());
+        assert_eq!((v4(u32::MAX - 1), v4(u32::MAX)), (None, Some(1)));
+        assert_eq!((v6(u128::MAX - 6), v6(u128::MAX)), (None, Some(VALUE_MAX)));
+    }
+
+    #[test]
+    fn memory() {
+        let v4 = (1..=16u16).map(|i| (u32::from(i) * 256, 1 + i % 2)).collect();
+        let map = NetworkMap::new(v4, vec![(1 << 64, 1), (2 << 64, 2), ((3 << 64) + 1, 1)]);
+        // A cut takes three bytes here. IPv4: 16, of which two are in the index, with 12 bytes each.
+        // IPv6: four, one in the index. The /64 that is cut: two, one in the index, with 20 bytes.
+        let bytes = (16 * 3 + 2 * 12) + (4 * 3 + 12) + (2 * 3 + 20);
+        let values = 3 * 2;
+        let read = NetworkMap::from_bytes(&map.to_bytes()).unwrap();
+        assert_eq!((map.memory_bytes(), read.memory_bytes()), (bytes + values, bytes + values));
+    }
+
+    #[test]
+    fn so_many_cuts_and_no_more() {
+        let read = |cuts: usize| {
+            let length = u32::try_from(3 * cuts).unwrap().to_le_bytes();
+            let mut bytes = [&MAGIC[..], &[1, 0, 0, 0], &length, &[0; 8], &[7, 0]].concat();
+            bytes.extend_from_slice(&[0u8, 1, 0].repeat(cuts));
+            NetworkMap::from_bytes(&bytes).map(|_| ())
+        };
+        assert_eq!(read(CUTS_MAX), Ok(()));
+        assert_eq!(read(CUTS_MAX + 1), Err(NetworkMapError::TooLarge));
+        for (error, expected) in [
+            (NetworkMapError::Magic, "of this version"),
+            (NetworkMapError::Length, "cut off"),
+            (NetworkMapError::Order, "not in order"),
+            (NetworkMapError::TooLarge, "more than 4000000 cuts"),
+        ] {
+            assert!(error.to_string().contains(expected), "{error}");
         }
     }
 

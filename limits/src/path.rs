@@ -53,6 +53,8 @@ pub fn is_ambiguous(path_and_query: &[u8]) -> bool {
         [b'%', b'3', low] => matches!(low, b'b' | b'B'),
         [b'%', b'5', low] => matches!(low, b'c' | b'C'),
         [b'%', b'7', low] => matches!(low, b'f' | b'F'),
+        // IIS decodes `%u002e` as well.
+        [b'%', b'u' | b'U', _] => true,
         _ => false,
     });
     let dot = path.split(|byte| *byte == b'/').any(|segment| segment == b".");
@@ -273,6 +275,7 @@ mod tests {
             ("/%c0%ae", true),
             ("/%C1%9c", true),
             ("/%c0%80", true),
+            ("/%u002e", true),
             ("/%e0%80%ae", true),
             ("/%E0%80%AF", true),
             ("/%e0%81%9c", true),
@@ -345,5 +348,13 @@ mod tests {
             assert_eq!(Template::parse(text), Err(expected), "{text}");
         }
         assert!(Template::parse(&long[2..]).is_ok());
+        for (error, expected) in [
+            (TemplateError::NoSlash, "begins with '/'"),
+            (TemplateError::NotNormal, "it has a query, an escape"),
+            (TemplateError::Wildcard, "write {name} for one whole segment"),
+            (TemplateError::TooLong, "write at most 32 segments"),
+        ] {
+            assert!(error.to_string().contains(expected), "{error}");
+        }
     }
 }

@@ -138,6 +138,13 @@ mod tests {
         for (name, expected) in rows {
             assert_eq!(PolicyName::new(name).map(|_| ()), expected, "{name:?}");
         }
+        for (error, expected) in [
+            (PolicyNameError::Empty, "the name is empty"),
+            (PolicyNameError::TooLong { bytes: 65 }, "has 65 bytes; write at most 64"),
+            (PolicyNameError::Character { character: '"' }, "the character '\"'; write only"),
+        ] {
+            assert!(error.to_string().contains(expected), "{error}");
+        }
     }
 
     #[test]

@@ -217,12 +217,6 @@ impl BucketState {
         Some(Self { debt_units: low_half(both), updated_ns: low_half(both >> 64) })
     }
 
-    /// What is missing from a full bucket, in the units of the bucket that made this state.
-    #[must_use]
-    pub const fn debt_units(&self) -> u64 {
-        self.debt_units
-    }
-
     /// The same number of tokens owed, for a bucket whose token has another number of units.
     ///
     /// So the numbers of a limit can be changed while it is in use without forgetting who owes
@@ -315,11 +309,21 @@ mod tests {
                 (213_504, 1_000_003, 86_400 * SECOND_NS),
                 Err(BucketError::BurstTooLarge { burst_max: 213_503 }),
             ),
+            // A common divisor makes room.
+            ((213_504, 1_000_000, 86_400 * SECOND_NS), Ok(())),
             ((u32::MAX, 1_000, SECOND_NS), Ok(())),
         ];
         for ((burst, tokens, period_ns), expected) in rows {
             let result = TokenBucket::new(burst, tokens, period_ns).map(|_| ());
             assert_eq!(result, expected, "{burst} {tokens}/{period_ns}");
+        }
+        for (error, expected) in [
+            (BucketError::BurstZero, "the burst is 0"),
+            (BucketError::PeriodZero, "the period is 0"),
+            (BucketError::TokensZero, "the rate is 0"),
+            (BucketError::BurstTooLarge { burst_max: 7 }, "write at most 7, or"),
+        ] {
+            assert!(error.to_string().contains(expected), "{error}");
         }
     }
 
@@ -421,7 +425,7 @@ mod tests {
             bucket.take(BucketState::from_bytes(&[0xFF; 16]).unwrap(), u64::MAX, 1);
         assert!(!decision.allowed);
         assert_eq!(decision.remaining, 0);
-        assert!(state.debt_units() <= bucket.units_max);
+        assert!(state.debt_units <= bucket.units_max);
         for length in [0, 15, 17] {
             assert_eq!(BucketState::from_bytes(&vec![0; length]), None);
         }
@@ -432,6 +436,8 @@ mod tests {
         let old = TokenBucket::new(10, 3, SECOND_NS).unwrap();
         let rows = [
             (TokenBucket::new(10, 7, SECOND_NS).unwrap(), 6),
+            // A token has an eighth of the units.
+            (TokenBucket::new(10, 8, SECOND_NS).unwrap(), 6),
             (TokenBucket::new(20, 1, SECOND_NS).unwrap(), 16),
             // Smaller than what is owed: empty, not below.
             (TokenBucket::new(3, 3, SECOND_NS).unwrap(), 0),
@@ -440,10 +446,14 @@ mod tests {
         for (new, remaining) in rows {
             let moved = state.rescaled(old.units_per_token(), new.units_per_token());
             assert_eq!(new.take(moved, T0, 0).1.remaining, remaining, "{new:?}");
+            // A table sees the same.
+            let units = Meter::units_per_token(&old);
+            assert_eq!(Meter::rescaled(&new, state, units, T0), moved);
+            assert_eq!(new.debt(moved, T0), moved.debt_units);
         }
-        assert_eq!(state.rescaled(0, 5).debt_units(), 0);
+        assert_eq!(state.rescaled(0, 5).debt_units, 0);
         let third = BucketState { debt_units: 1, updated_ns: 0 };
-        assert_eq!(third.rescaled(3, 2).debt_units(), 1, "rounded against the client");
+        assert_eq!(third.rescaled(3, 2).debt_units, 1, "rounded against the client");
     }
 
     fn arbitrary_bucket(random: &mut Xorshift) -> (TokenBucket, u32, u64) {

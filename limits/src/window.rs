@@ -158,11 +158,7 @@ impl Window {
     /// Tokens taken `age_ms` ago are there again, if their window still counts.
     fn give_back(&self, state: WindowState, now_ms: u64, tokens: u32, age_ms: u64) -> WindowState {
         let Settled { mut state, elapsed_ms, .. } = self.settle(state, now_ms);
-        let windows_ago = match age_ms > elapsed_ms {
-            true => (age_ms - elapsed_ms).div_ceil(self.period_ms),
-            false => 0,
-        };
-        match windows_ago {
+        match age_ms.saturating_sub(elapsed_ms).div_ceil(self.period_ms) {
             0 => state.current = state.current.saturating_sub(tokens),
             1 => state.previous = state.previous.saturating_sub(tokens),
             _ => {}
@@ -273,9 +269,9 @@ impl SlidingWindow {
         let room = amount - cost;
         // The share of a window's count that may still weigh is `room * period / count`, rounded
         // down: later it weighs less.
-        let weighs_ms = |room: u32, count: u32| match count {
-            0 => period_ms,
-            _ => (u64::from(room) * period_ms / u64::from(count)).min(period_ms),
+        let weighs_ms = |room: u32, count: u32| {
+            let share_ms = (u64::from(room) * period_ms).checked_div(u64::from(count));
+            share_ms.unwrap_or(period_ms).min(period_ms)
         };
         match room.checked_sub(state.current) {
             Some(room) => period_ms - elapsed_ms - weighs_ms(room, state.previous),
@@ -319,6 +315,13 @@ mod tests {
         let too_large = Err(WindowError::TooLarge { amount_max: 1 });
         assert_eq!(SlidingWindow::new(2, 1 << 50).map(|_| ()), too_large);
         assert_eq!(FixedWindow::new(u32::MAX, 1 << 50).map(|_| ()), Ok(()));
+        for (error, expected) in [
+            (WindowError::AmountZero, "the amount is 0"),
+            (WindowError::PeriodZero, "the period is below a millisecond"),
+            (WindowError::TooLarge { amount_max: 7 }, "write at most 7"),
+        ] {
+            assert!(error.to_string().contains(expected), "{error}");
+        }
     }
 
     /// Each row: milliseconds, cost, allowed, remaining, milliseconds to wait, to be whole again.
@@ -374,6 +377,7 @@ mod tests {
             (10_500, 8, true, 2, 0, 1_500),
             (10_500, 3, false, 2, 625, 1_500),
             (11_000, 0, true, 2, 0, 1_000),
+            (10_900, 0, true, 2, 0, 1_100),
             (11_124, 3, false, 2, 1, 876),
             (11_125, 3, true, 0, 0, 1_875),
             (11_500, 11, false, 3, u64::MAX, 1_500),

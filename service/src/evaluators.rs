@@ -172,6 +172,18 @@ mod tests {
         assert_eq!(received(&mut good), Ok(21));
     }
 
+    /// What is queued is done, though nobody can queue more.
+    #[test]
+    fn what_is_queued_is_done_at_the_end() {
+        let evaluators = Evaluators::start(1, 4, Priority::Awaited).unwrap();
+        let mut last: Vec<_> =
+            (0..3).map(|number| evaluators.submit(number, |number| number).unwrap()).collect();
+        drop(evaluators);
+        for (number, receiver) in last.iter_mut().enumerate() {
+            assert_eq!(received(receiver), Ok(number));
+        }
+    }
+
     #[test]
     fn nobody_waits_once_it_is_dropped() {
         let waiting = Waiting::default();

@@ -426,6 +426,40 @@ mod tests {
         let mut feed = Feed::restored(slow, &shared);
         feed.called(Some(7), T0);
         assert!(!feed.is_due(T0) && !feed.is_due(T0 + 69 * SECOND_NS), "one call at a time");
+        // Nothing is there that could not have changed.
+        let told = feed.answered(&response("304", "", "", ""), T0, &shared).unwrap_err();
+        assert!(told.contains("the answer was \"304\"") && feed.is_empty(), "{told}");
+    }
+
+    /// A time that is over, and one further away than it was ever set, are no reason to wait.
+    #[test]
+    fn times_to_come() {
+        for (then_ns, now_ns, most_ns, expected) in [
+            (10, 0, 10, true),
+            (11, 0, 10, false),
+            (1, 0, 10, true),
+            (10, 10, 10, false),
+            (0, 10, 10, false),
+        ] {
+            assert_eq!(is_to_come(then_ns, now_ns, most_ns), expected, "{then_ns} {now_ns}");
+        }
+    }
+
+    /// A tag that is repeated stands in a header field as it came.
+    #[test]
+    fn tags_that_are_repeated() {
+        let long = "a".repeat(ETAG_BYTES_MAX);
+        for (etag, is_plain) in [
+            ("\"a\"", true),
+            ("", true),
+            ("a b", false),
+            ("a\r\nb: c", false),
+            ("\u{e4}", false),
+            (long.as_str(), true),
+            (&format!("{long}a"), false),
+        ] {
+            assert_eq!(plain_etag(etag.as_bytes()), if is_plain { etag } else { "" });
+        }
     }
 
     #[test]

@@ -110,7 +110,7 @@ fn chains_and_changes() {
     check(
         r#"SecAction "id:1,phase:1,pass,nolog,setvar:tx.score=0,setvar:tx.max=5"
         SecRule ARGS:n "@gt 1" "id:2,phase:1,pass,setvar:tx.score=+%{ARGS.n},chain"
-        SecRule TX:SCORE "!@lt %{tx.max}" "setvar:!tx.score,setvar:tx.%{MATCHED_VAR_NAME}=1""#,
+        SecRule TX:SCORE "!@lt %{tx.max}" "logdata:'%{MATCHED_VAR}',setvar:!tx.score,setvar:tx.%{MATCHED_VAR_NAME}=1""#,
         "/?n=7",
         &[
             "1/0 1:2 score: - -> 0",
@@ -121,8 +121,17 @@ fn chains_and_changes() {
             "2/1 1:4 TX:score=7 !@lt 5",
             "2/1 1:4 score: 7 -> -",
             "2/1 1:4 tx:score: - -> 1",
-            "2/0 1:3 pass None [] []",
+            "2/0 1:3 pass None [] [7]",
         ],
+    );
+}
+
+#[test]
+fn members_in_texts() {
+    check(
+        r#"SecRule ARGS "@rx 7" "id:1,phase:1,deny,status:403,msg:'%{MATCHED_VARS_NAMES.ARGS:n} %{MATCHED_VARS.ARGS:n}'""#,
+        "/?n=7",
+        &["1/0 1:2 ARGS:n=7 @rx 0@0..1=7", "1/0 1:2 deny Some(403) [ARGS:n 7] []"],
     );
 }
 

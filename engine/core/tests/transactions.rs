@@ -453,6 +453,42 @@ fn rules_that_are_removed_ask_for_no_body() {
     }
 }
 
+/// Hosts collect a body where rules look at it, are given it, and have not decided yet.
+#[test]
+fn bodies_of_requests_are_asked_for_where_they_are_looked_at() {
+    const LOOKS: &str = r#"SecRule REQUEST_BODY "@rx a" "id:1,phase:2,deny""#;
+    for (directives, wanted) in [
+        ("SecRuleEngine On\nSecRequestBodyAccess On", true),
+        ("SecRuleEngine DetectionOnly\nSecRequestBodyAccess On", true),
+        ("SecRuleEngine Off\nSecRequestBodyAccess On", false),
+        ("SecRuleEngine On\nSecRequestBodyAccess Off", false),
+        ("SecRuleEngine On\nSecRequestBodyAccess On\nSecAction id:2,phase:1,deny", false),
+        ("SecRuleEngine On\nSecRequestBodyAccess On\nSecAction id:2,phase:1,allow", false),
+        (
+            "SecRuleEngine On\nSecRequestBodyAccess On\nSecAction id:2,phase:1,pass,ctl:requestBodyAccess=Off",
+            false,
+        ),
+    ] {
+        let text = format!("{directives}\n{LOOKS}");
+        let input = Input::Text { name: "rules".to_owned(), text };
+        let program = Program::build(&[input], &NoFiles, Limits::default()).unwrap();
+        let mut transaction = transaction(&Arc::new(program));
+        assert!(!transaction.wants_request_body(), "{directives}: before it has begun");
+        transaction.start(&Start {
+            unique_id: "fixture",
+            time: Duration::ZERO,
+            client: ENDPOINT,
+            server: ENDPOINT,
+        });
+        transaction.request_line(b"POST", b"/", b"HTTP/1.1");
+        assert!(!transaction.wants_request_body(), "{directives}: before phase 1");
+        transaction.evaluate_request_headers();
+        assert_eq!(transaction.wants_request_body(), wanted, "{directives}");
+        transaction.evaluate_request_body();
+        assert!(!transaction.wants_request_body(), "{directives}: behind phase 2");
+    }
+}
+
 /// Hosts show responses to rulesets that look at them only to log.
 #[test]
 fn rules_of_the_last_phase_ask_for_what_they_look_at() {
@@ -473,6 +509,33 @@ fn rules_of_the_last_phase_ask_for_what_they_look_at() {
         let program = Program::build(&[input], &NoFiles, Limits::default()).unwrap();
         assert_eq!(program.inspects_response(), asked, "{rule}");
     }
+}
+
+/// What a rule says of itself comes with its match.
+#[test]
+fn matches_bring_what_their_rule_says() {
+    let text = r#"SecRuleEngine On
+        SecAction "id:1,phase:1,pass,log,severity:2,tag:one,tag:two,rev:'3',ver:'four',maturity:9,accuracy:0"
+        SecAction "id:2,phase:2,pass,nolog,auditlog""#;
+    let input = Input::Text { name: "rules.conf".to_owned(), text: text.to_owned() };
+    let program = Program::build(&[input], &NoFiles, Limits::default()).unwrap();
+    let mut transaction = transaction(&Arc::new(program));
+    let request = Section { name: "request".to_owned(), text: "GET / HTTP/1.1\n".to_owned() };
+    run(&mut transaction, &request, None, usize::MAX);
+    let told = transaction.matched_rules().map(|rule| {
+        let tags: Vec<&str> = rule.tags.iter().map(|tag| &**tag).collect();
+        let about = (rule.severity, rule.severity_name(), rule.rev, rule.ver);
+        let place = (rule.file, rule.line, rule.phase.number());
+        let rest = (rule.maturity, rule.accuracy, rule.log, rule.audit_log);
+        format!("{} {tags:?} {about:?} {place:?} {rest:?}", rule.id)
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            r#"1 ["one", "two"] (Some(2), "CRITICAL", "3", "four") ("rules.conf", 2, 1) (Some(9), Some(0), true, true)"#,
+            r#"2 [] (None, "", "", "") ("rules.conf", 3, 2) (None, None, false, true)"#,
+        ]
+    );
 }
 
 /// Each `data/warnings/NAME.conf` is accepted with exactly the warnings of `NAME.txt`.

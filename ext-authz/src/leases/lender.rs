@@ -274,6 +274,15 @@ mod tests {
         );
     }
 
+    /// Each byte is two digits: keys that differ have counters of their own.
+    #[test]
+    fn counters() {
+        for (byte, digits) in [(0x00, "00"), (0x1f, "1f"), (0xa0, "a0"), (0xfe, "fe")] {
+            let expected = CounterKey::new(b"api", digits.repeat(16).as_bytes());
+            assert!(counter("api", &[byte; 16]) == expected, "{digits}");
+        }
+    }
+
     #[tokio::test]
     async fn many_questions_and_those_that_make_no_sense() {
         let given = given();

@@ -210,6 +210,8 @@ mod tests {
             assert_eq!(holding.next(used, MEASURE, now_ms), expected, "at {seconds}");
             holding.grant(granted, MEASURE, now_ms);
         }
+        // A report of nothing is no use.
+        holding.next(usage(0, 0), MEASURE, 90_000);
         assert!(!holding.is_idle(60_000, 94_999) && holding.is_idle(60_000, 95_000));
     }
 

@@ -185,3 +185,27 @@ fn assign(id: BucketId, bucket: Option<TokenBucket>, measure: Measure) -> Bucket
     };
     BucketAction { bucket_id: Some(id), bucket_action: Some(Action::QuotaAssignmentAction(action)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_are_too_long() {
+        // Pairs with names of two bytes, and the bytes of the value of the first of them.
+        for (pairs, bytes, expected) in [
+            (1, 0, false),
+            (1, ID_BYTES_MAX - 2, false),
+            (1, ID_BYTES_MAX - 1, true),
+            (2, ID_BYTES_MAX - 4, false),
+            (2, ID_BYTES_MAX - 3, true),
+            (PAIRS_MAX, 0, false),
+            (PAIRS_MAX + 1, 0, true),
+        ] {
+            let value = |number: usize| "x".repeat(if number == 0 { bytes } else { 0 });
+            let pair = |number: usize| (format!("{number:02}"), value(number));
+            let id = BucketId { bucket: (0..pairs).map(pair).collect() };
+            assert_eq!(is_too_long(&id), expected, "{pairs} {bytes}");
+        }
+    }
+}

@@ -18,9 +18,17 @@ pub(crate) const WANT: Ask = Ask { want: 80, left: 0, returned: 0, spent: 0 };
 
 /// Calls the lender.
 pub(crate) async fn lease(service: &Service, asks: Vec<KeyAsk>) -> Result<Vec<KeyAnswer>, Status> {
+    call(service, wire::METHOD, asks).await
+}
+
+async fn call(
+    service: &Service,
+    method: &str,
+    asks: Vec<KeyAsk>,
+) -> Result<Vec<KeyAnswer>, Status> {
     let mut grpc = Grpc::new(service.channel().await);
     grpc.ready().await.unwrap();
-    let path = format!("/{}/{}", wire::SERVICE, wire::METHOD);
+    let path = format!("/{}/{method}", wire::SERVICE);
     let codec = ProstCodec::<LeaseRequest, LeaseResponse>::default();
     let request = Request::new(LeaseRequest { borrower: 7, asks });
     let answered = grpc.unary(request, PathAndQuery::try_from(path).unwrap(), codec).await?;
@@ -40,6 +48,9 @@ async fn tokens_are_lent() {
     assert!((70..80).contains(&answers[0].granted), "{answers:?}");
     assert_eq!(service.metric(r#"glacis_leases{limit="api"}"#), 1.0);
     assert_eq!(service.metric(r#"glacis_lease_calls_total{outcome="unavailable"}"#), 1.0);
+
+    let other = call(&service, "Other", vec![ask("api")]).await;
+    assert_eq!(other.unwrap_err().code(), Code::Unimplemented);
 
     let many = vec![ask("api"); ASKS_MAX + 1];
     assert_eq!(lease(&service, many).await.unwrap_err().code(), Code::InvalidArgument);

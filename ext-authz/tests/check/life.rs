@@ -41,6 +41,18 @@ async fn joined_headers_are_an_alarm() {
     assert!(service.metric(SAMPLE) > 0.5);
 }
 
+#[tokio::test]
+async fn a_client_without_an_address_is_an_alarm() {
+    const SAMPLE: &str = "glacis_authz_alarms_total{kind=\"no_client_address\"}";
+    let service = Service::start("otherwise: allow\n", &[]);
+    service.check(&Asked::get("/").from("192.0.2.1")).await.unwrap();
+    assert!(service.metric(SAMPLE) < 0.5);
+    let mut nobody = Asked::get("/");
+    nobody.context.source = None;
+    service.check(&nobody).await.unwrap();
+    assert!(service.metric(SAMPLE) > 0.5);
+}
+
 #[test]
 fn a_configuration_that_is_not_good_changes_nothing() {
     let service = Service::start("otherwise: allow\n", &[]);

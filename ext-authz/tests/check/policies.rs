@@ -210,6 +210,11 @@ async fn what_a_refused_client_is_told() {
             "{body}"
         );
     }
+    // Of a token it is said that one is needed, as of a key.
+    let answer = service.check(&Asked::get("/").host("a.token.example")).await.unwrap();
+    let (status, headers, _) = refusal(&answer);
+    assert_eq!(status, 401);
+    assert!(headers.contains(&("www-authenticate".to_owned(), "Bearer".to_owned())), "{headers:?}");
 }
 
 /// A limit by key that leaves out who has none: also who has several, or a wrong one first, is limited.
@@ -352,6 +357,7 @@ profiles:
   plain:
     directives: |
       SecRule REQUEST_HEADERS:x-probe "@streq 1" "id:1,phase:1,deny,status:406"
+      SecRule REQUEST_HEADERS:x-probe "@streq 2" "id:6,phase:1,deny,status:199"
       SecRule ARGS_GET "@contains attack" "id:2,phase:2,deny,log"
       SecRule ARGS_POST "@contains attack" "id:3,phase:2,deny,log"
   looks: {mode: detection, directives: 'SecRule ARGS "@contains attack" "id:4,phase:2,deny,log"'}
@@ -372,6 +378,8 @@ async fn rules_see_heads_and_bodies() {
     for (asked, status, facts) in [
         (Asked::get("/?q=plain"), 200, "headers"),
         (Asked::new("GET", "/", &[("x-probe", "1")]), 406, "headers"),
+        // No status of a refusal: Envoy is told one that is.
+        (Asked::new("GET", "/", &[("x-probe", "2")]), 403, "headers"),
         (Asked::get("/?q=attack"), 403, "headers"),
         (Asked::get("/?q=attack").profile("looks"), 200, "headers"),
         (Asked::get("/?q=attack").profile("lenient"), 200, "headers"),
@@ -454,6 +462,10 @@ fn wrong_configurations_are_refused() {
             &["rate_limits", "\"a\""],
         ),
         ("rate_limits: [{name: a, requests: 1, key: []}]", &["rate_limits[0].key"]),
+        (
+            "rate_limits: [{name: a, requests: 1, key: [{path: []}]}]",
+            &["rate_limits[0].key", "/users/{id}"],
+        ),
         ("rate_limits: [{name: client/a, requests: 1}]", &["rate_limits[0].name", "another name"]),
         ("rate_limits: [{name: ban/a, requests: 1}]", &["rate_limits[0].name", "another name"]),
         ("rate_limits: [{name: quota/a, requests: 1}]", &["rate_limits[0].name", "another name"]),

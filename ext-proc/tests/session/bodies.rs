@@ -355,6 +355,16 @@ async fn full_duplex() {
                 ],
             )
         },
+        // No verdict is due any more, and there is none on this.
+        case(
+            "more behind the end",
+            &[
+                (post(), ""),
+                (Sent::body("q=fine", true), "request_headers allow/body"),
+                (Sent::More, "request_body back=q=fine end"),
+                (Sent::body("&r=attack", true), "error FailedPrecondition"),
+            ],
+        ),
         case("Envoy ends before the verdict", &[(post(), ""), (Sent::End, "error Aborted")]),
         Case {
             config: "response: full\n",
@@ -378,6 +388,24 @@ async fn full_duplex() {
                     (Sent::response(200, &["content-type: text/html"]), ""),
                     (Sent::response_body("a sec", false), ""),
                     (Sent::response_body("ret", true), "immediate 503 glacis_deny_rule_6"),
+                ],
+            )
+        },
+        // As much as is inspected is held, and the rest passes, as everywhere.
+        Case {
+            config: "response: full\ndirectives: |\n  SecResponseBodyLimit 10\n",
+            ..case(
+                "a response that is too large",
+                &[
+                    (Sent::get("/", &[]).modes("NONE", "FULL_DUPLEX_STREAMED"), PASSED),
+                    (Sent::response(200, &["content-type: text/html"]), ""),
+                    (Sent::response_body("0123456789", false), ""),
+                    (
+                        Sent::response_body("a", false),
+                        "response_headers allow/headers uninspected=response_truncated",
+                    ),
+                    (Sent::More, "response_body back=0123456789a"),
+                    (Sent::response_body("a secret", true), "response_body back=a secret end"),
                 ],
             )
         },

@@ -82,6 +82,21 @@ mod tests {
     }
 
     #[test]
+    fn those_that_are_over_go_first() {
+        let network = |number: u32| Cidr::around(IpAddr::from(number.to_be_bytes()), 32);
+        let max = u32::try_from(BANS_MAX).unwrap();
+        let end = |number: u32| (network(number), NOW + u64::from(number));
+        let mut bans: Ends = (0..max).map(end).collect();
+        insert(&mut bans, network(max), NOW + 5, NOW + 2);
+        assert_eq!(bans.len(), BANS_MAX + 1 - 3);
+        // Who is banned for longer stays so.
+        for (end, expected) in [(NOW + 4, NOW + 9), (NOW + 99, NOW + 99)] {
+            insert(&mut bans, network(9), end, NOW + 2);
+            assert_eq!(bans.get(&network(9)), Some(&expected));
+        }
+    }
+
+    #[test]
     fn the_longest_ban_of_those_around_an_address_counts() {
         let network = |text: &str| Cidr::parse(text).unwrap();
         let known = Known::new(HashMap::from([

@@ -149,6 +149,9 @@ fn read(reply: &Reply, now_seconds: u64) -> Option<Answered> {
 
 #[cfg(test)]
 mod tests {
+    use crate::memory::MemoryStore;
+    use crate::redis::RedisConfig;
+
     use super::*;
 
     #[test]
@@ -170,6 +173,29 @@ mod tests {
             (seen("8.1", "7.1"), seen("0", "7.1"), true),
         ] {
             assert_eq!(before.is_lost(&now), expected, "{before:?} {now:?}");
+        }
+    }
+
+    /// A ban of which Redis says nearly the same is not told again: there would be no end to it.
+    #[tokio::test]
+    async fn what_is_told_again() {
+        // Nobody listens there, and nobody has to.
+        let config =
+            RedisConfig { nodes: vec!["127.0.0.1:1".to_owned()], ..RedisConfig::default() };
+        let redis = RedisStore::new(config).unwrap();
+        let line = Line::new(Arc::new(Guarded::new(redis, 1, MemoryStore::new(1))));
+        let network = Cidr::parse("192.0.2.1").unwrap();
+        for (known, there, expected) in [
+            (1_010, None, Some(1_010)),
+            (1_010, Some(1_010), None),
+            (1_010, Some(1_008), None),
+            (1_010, Some(1_007), Some(1_010)),
+            (1_010, Some(2_000), None),
+        ] {
+            let there: Ends = there.map(|end| (network, end)).into_iter().collect();
+            line.untold().clear();
+            line.tell_again(vec![(network, known)], &there, 1_000);
+            assert_eq!(line.untold().get(&network).copied(), expected, "{known} {there:?}");
         }
     }
 

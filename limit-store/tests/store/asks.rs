@@ -89,8 +89,11 @@ async fn memory_keeps_what_was_used_last_and_no_more() {
     let now_us = Arc::new(AtomicU64::new(T0_US));
     let store = MemoryStore::with_clock(160, Clock::Given(now_us));
     let take = |subject: String| store.take_now(&[ask("x", &subject, gcra(1, 1_000, 2), 1)], EACH);
+    // Who only looks leaves nothing.
+    store.take_now(&[ask("x", "seen", gcra(1, 1_000, 2), 0)], EACH).unwrap();
     assert!(store.is_empty());
     take("kept".to_owned()).unwrap();
+    assert!(!store.is_empty());
     take("kept".to_owned()).unwrap();
     for other in 0..10_000 {
         take(other.to_string()).unwrap();

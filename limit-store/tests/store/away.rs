@@ -140,6 +140,8 @@ async fn frozen() {
     }
     let counters = store.store().redis().counters();
     assert!(!counters.is_closed.load(Ordering::Relaxed));
+    // All of them speak of one connection.
+    assert_eq!(counters.opened.load(Ordering::Relaxed), 1);
     assert!(ended(store.store(), "late") >= 5);
     kill_process(server.process(), Signal::CONT).unwrap();
     until_back(&store).await;
@@ -174,9 +176,32 @@ async fn full_or_a_replica() {
         let result = Store::take(store.store(), &policies(), EACH).await;
         assert_eq!(result, Err(StoreError::Refused(code.to_owned())));
         assert_eq!(ended(store.store(), "refused"), 1);
+        // What has become a replica stays one; what is full is asked a few times more.
+        assert_eq!(store.store().redis().is_there(), code == "OOM");
         until_away(&store).await;
         assert!(server.answers(end, "+OK"));
         until_back(&store).await;
+    }
+}
+
+/// Failures count as long as they follow each other.
+#[tokio::test]
+async fn an_answer_in_between_is_a_new_beginning() {
+    let server = RedisServer::start(&["--maxmemory-policy", "noeviction"]);
+    let config = RedisConfig { failures_max: 2, ..config(&server.address()) };
+    let store = redis(config, &Arc::new(AtomicU64::new(T0_US))).await;
+    let asks = policies();
+    for _ in 0..2 {
+        assert!(server.answers("CONFIG SET maxmemory 1", "+OK"));
+        assert!(Store::take(&store, &asks, EACH).await.is_err());
+        assert!(store.redis().is_there());
+        assert!(server.answers("CONFIG SET maxmemory 0", "+OK"));
+        assert!(Store::take(&store, &asks, EACH).await.is_ok());
+    }
+    assert!(server.answers("CONFIG SET maxmemory 1", "+OK"));
+    for is_there in [true, false] {
+        assert!(Store::take(&store, &asks, EACH).await.is_err());
+        assert_eq!(store.redis().is_there(), is_there);
     }
 }
 

@@ -68,7 +68,7 @@ pub struct Borrowed {
     next_ns: u64,
     /// A question is under way until its answer, or until then.
     asked_until_ns: u64,
-    /// Whether it has been put, or hurried, since.
+    /// Whether it has been put, or hurried, since; of no account where none is under way.
     hurried: bool,
     /// Whether the lease is less than was wanted.
     short: bool,
@@ -262,7 +262,7 @@ impl Borrower {
         answer: &Answer,
     ) -> Borrowed {
         let mut state = self.settled(state, now_ns);
-        (state.asked_until_ns, state.hurried) = (0, false);
+        state.asked_until_ns = 0;
         state.unreported = state.unreported.saturating_sub(asked.spent);
         if asked.want == 0 && answer.granted == 0 {
             // It was to say that the key is not used any more.
@@ -296,7 +296,7 @@ impl Borrower {
     pub fn failed(&self, state: Borrowed, now_ns: u64) -> Borrowed {
         let state = self.settled(state, now_ns);
         let next_ns = now_ns.saturating_add(RETRY_NS);
-        Borrowed { asked_until_ns: 0, hurried: false, word: Word::Away, next_ns, ..state }
+        Borrowed { asked_until_ns: 0, word: Word::Away, next_ns, ..state }
     }
 
     /// The state as it stands now: what has expired is gone, and so is what a clock that was set

@@ -155,6 +155,16 @@ mod tests {
         desk.called(u64::MAX / 2);
         desk.wish(slot(3), Wish::Soon, u64::MAX / 2, 100);
         check(&mut desk, 3_000, &[3]);
+        // Ten seconds are not more, and a nanosecond on top of them is.
+        let most_ns = 3_000 + super::super::borrower::ASKED_NS_MAX;
+        desk.called(0);
+        desk.wish(slot(4), Wish::Now, most_ns, 100);
+        check(&mut desk, 3_000, &[]);
+        check(&mut desk, 2_999, &[4]);
+        desk.called(most_ns);
+        desk.wish(slot(5), Wish::Now, 1_000, 100);
+        check(&mut desk, 3_000, &[]);
+        check(&mut desk, 2_999, &[5]);
     }
 
     #[test]
@@ -164,6 +174,7 @@ mod tests {
             desk.wish(slot(i), Wish::Now, 0, 0);
             desk.book(slot(i), 10 + i);
         }
+        assert_eq!(desk.wishes.len(), WISHES_MAX);
         for _ in 0..(2 * BOOKED_MAX as u64) {
             desk.book(slot(7), 1);
         }

@@ -155,12 +155,12 @@ mod tests {
     /// The bytes, as any other implementation of the messages above has them.
     #[test]
     fn bytes_of_messages() {
-        let ask = Ask { want: 300, left: 2, returned: 0, spent: 1 };
+        let ask = Ask { want: 300, left: 2, returned: 5, spent: 1 };
         let request = LeaseRequest { borrower: 7, asks: vec![KeyAsk::new("api", [9; 16], &ask)] };
         let expected = [
-            &[0x09, 7, 0, 0, 0, 0, 0, 0, 0, 0x12, 30, 0x0a, 3, b'a', b'p', b'i', 0x12, 16][..],
+            &[0x09, 7, 0, 0, 0, 0, 0, 0, 0, 0x12, 32, 0x0a, 3, b'a', b'p', b'i', 0x12, 16][..],
             &[9; 16],
-            &[0x18, 0xac, 0x02, 0x20, 2, 0x30, 1],
+            &[0x18, 0xac, 0x02, 0x20, 2, 0x28, 5, 0x30, 1],
         ];
         assert_eq!(request.encode_to_vec(), expected.concat());
         let back = LeaseRequest::decode(request.encode_to_vec().as_slice()).unwrap();

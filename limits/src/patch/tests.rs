@@ -14,6 +14,7 @@ fn wrong_patches() {
         ("/id", json!("a b"), "id: write letters"),
         ("/cve", json!("2021"), "cve: write such as"),
         ("/title", json!("it's"), "title: write it without quotes"),
+        ("/title", json!("a".repeat(257)), "title: write a text of up to 256"),
         ("/id", json!(""), "id: write letters"),
         ("/rule", json!(1), "rule: write a number"),
         ("/rule", json!(9_099_999), "rule: write a number"),
@@ -56,6 +57,13 @@ fn wrong_patches() {
         ("/when/0", json!({"target": "path"}), "when[0]: write one of"),
         ("/when/0", json!({"target": "path", "prefix": ""}), "when[0].prefix: write a text"),
         ("/when/0", json!({"target": "header", "prefix": "a"}), "when[0].name: write"),
+        ("/when/0", json!({"target": "header", "name": "", "prefix": "a"}), "when[0].name: write"),
+        ("/when/0", json!({"target": "header", "name": "a b", "prefix": "a"}), "when[0].name: "),
+        (
+            "/when/0",
+            json!({"target": "header", "name": "a".repeat(257), "prefix": "a"}),
+            "when[0].name: write",
+        ),
         ("", json!(7), ": write an object"),
     ];
     for (pointer, value, expected) in rows {
@@ -66,11 +74,40 @@ fn wrong_patches() {
     }
     // The most that there may be of all.
     let most = json!({"target": "path", "equals": vec!["a".repeat(256); 16]});
-    let pattern = json!({"target": "path", "regex": "\\A[^a-z\\]&]{2,3}(?:\\.|\\d)+\\z"});
+    let pattern = json!({"target": "path", "regex": "\\A[^a-z\\]&]{2,3}(?:\\.|\\d)+(b|c)\\z"});
     let mut full = good;
     full["rule"] = json!(9_109_999);
     full["when"] = json!([most, most, most, most, most, most, most, pattern]);
-    Patch::read(&full).unwrap();
+    let patch = Patch::read(&full).unwrap();
+    assert_eq!(Patch::read(&full).as_ref(), Ok(&patch));
+}
+
+#[test]
+fn a_patch_as_a_chain_of_rules() {
+    let when = json!([
+        {"target": "method", "equals": "Post"},
+        {"target": "path", "prefix": ["/a-b", "/c"]},
+        {"target": "query", "contains": "x=1"},
+        {"target": "header", "name": "X-A", "suffix": "z"},
+        {"target": "argument", "name": "Q", "regex": "a+|b"},
+    ]);
+    let patch = json!({"id": "a", "cve": "CVE-2021-1", "title": "t", "rule": 9_100_000,
+        "when": when});
+    let told = Patch::read(&patch).unwrap().to_seclang();
+    let head = "id:9100000,phase:1,deny,status:403,log,msg:'t',tag:'virtual-patch/a',\
+                tag:'CVE-2021-1'";
+    let first =
+        format!(r#"SecRule REQUEST_METHOD "@rx \A(?:post)\z" "{head},t:none,t:lowercase,chain""#);
+    let path = r#"SecRule REQUEST_FILENAME "@rx \A(?:\x2fa\x2db|\x2fc)""#;
+    let path = format!(r#"{path} "t:none,t:urlDecode,t:lowercase,chain""#);
+    let expected = [
+        first.as_str(),
+        path.as_str(),
+        r#"SecRule QUERY_STRING "@rx (?:x\x3d1)" "t:none,t:urlDecode,t:lowercase,chain""#,
+        r#"SecRule REQUEST_HEADERS:x-a "@rx (?:z)\z" "t:none,t:lowercase,chain""#,
+        r#"SecRule ARGS_GET:q "@rx (?is)(?:a+|b)" "t:none,t:lowercase""#,
+    ];
+    assert_eq!(told.lines().collect::<Vec<_>>(), expected);
 }
 
 /// A request with a target, and two fields of one name.
@@ -108,6 +145,7 @@ fn what_conditions_fit() {
         (path("prefix", "/a/"), "/a", false),
         (path("prefix", "/a/"), "/b/a/", false),
         (path("prefix", "/"), "/", true),
+        (path("prefix", "/"), "/x", true),
         (path("suffix", ".php"), "/x.PHP", true),
         (path("suffix", ".php"), "/x.php5", false),
         (path("contains", "b"), "/ab", true),

@@ -213,6 +213,12 @@ mod tests {
         let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         for (rotation, writes, expected) in [
             (ROTATION, &["one\n"][..], vec![file("a", "one\n")]),
+            // Exactly as much as fits.
+            (
+                ROTATION,
+                &["012345678\n", "abcdefghi\n", "b\n"],
+                vec![file("a", "b\n"), file("a.1", "012345678\nabcdefghi\n")],
+            ),
             // A line is never cut in two, and one that is larger than a file has one for itself.
             (
                 ROTATION,
@@ -303,6 +309,22 @@ mod tests {
             let Torn { written, error } = output.write(b"lost\n").unwrap_err();
             assert_eq!((written, error.kind()), (0, io::ErrorKind::StorageFull));
         }
+    }
+
+    /// What was written of a line counts, and the end that it gets afterwards.
+    #[test]
+    fn a_torn_line_has_its_size() {
+        let folder = folder("torn-size");
+        let rotation = Rotation { bytes_max: 0, ..ROTATION };
+        let mut output = RotatedFile::open(&folder.join("a"), rotation).unwrap();
+        for (written, bytes, torn) in [(0, 0, false), (3, 3, true), (5, 8, false)] {
+            output.tear(b"half\n", written, io::ErrorKind::StorageFull.into());
+            assert_eq!((output.bytes, output.torn), (bytes, torn), "{written}");
+        }
+        output.torn = true;
+        output.write(b"a\n").unwrap();
+        assert_eq!((output.bytes, output.torn), (8 + 3, false));
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -55,6 +55,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("envoy -c ", Elsewhere("configs.rs has Envoy validate each file, and stacks run them")),
     ("helm ", Elsewhere("`cargo xtask charts` renders what each would install")),
     ("cargo xtask ", Elsewhere("a test of xtask knows the names and options")),
+    ("cargo mutants ", Elsewhere("takes hours; `docs/results/mutants.md` has the last run")),
     ("cargo build -p glacis-wasm-filter ", Elsewhere("`cargo xtask wasm` runs it")),
     ("kubectl create namespace glacis", Elsewhere("`cargo xtask mesh`")),
     (

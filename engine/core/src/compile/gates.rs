@@ -273,3 +273,53 @@ fn number_gate(
         Gate::Number { slot, comparison, number, negated }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Input, Limits, NoFiles, Program, program::Gate, scan::sieve};
+
+    fn build(text: String) -> Program {
+        let input = Input::Text { name: "rules".to_owned(), text };
+        Program::build(&[input], &NoFiles, Limits::default()).unwrap()
+    }
+
+    /// The gate of another rule would not be asked, and its texts would be looked for all the same.
+    #[test]
+    fn only_starters_that_run_have_gates() {
+        let text = r#"
+            SecRule ARGS "@rx union" "id:1,phase:1,pass,chain"
+            SecRule ARGS "@rx select"
+            SecRule ARGS "@rx insert" "id:2,phase:1,pass"
+            SecRuleRemoveById 2"#;
+        let program = build(text.to_owned());
+        let gates = program.rules.iter().map(|rule| !matches!(rule.gate, Gate::Open));
+        assert_eq!(gates.collect::<Vec<_>>(), [true, false, false]);
+    }
+
+    /// Rules that are not evaluated together would only make the sieve larger.
+    #[test]
+    fn sieves_are_of_one_phase_and_level() {
+        const FIRST: (u8, &str) = (1, "paranoia-level/1");
+        const SECOND: (u8, &str) = (1, "paranoia-level/2");
+        const LATER: (u8, &str) = (2, "paranoia-level/1");
+        for (rules, sieves) in [
+            (vec![FIRST, FIRST], 1),
+            (vec![FIRST, SECOND], 2),
+            (vec![FIRST, LATER], 2),
+            (vec![FIRST, SECOND, LATER, FIRST, SECOND, LATER], 3),
+            (vec![(1, "a"), (1, "b")], 1),
+            (vec![(1, "a"), FIRST], 2),
+            (vec![FIRST; sieve::PATTERNS_MAX], 1),
+            (vec![FIRST; sieve::PATTERNS_MAX + 1], 2),
+        ] {
+            let rule = |(at, (phase, tag)): (usize, &(u8, &str))| {
+                let id = at + 1;
+                format!(
+                    "SecRule ARGS \"@rx ^{id}+x$\" \"id:{id},phase:{phase},pass,tag:'{tag}'\"\n"
+                )
+            };
+            let program = build(rules.iter().enumerate().map(rule).collect());
+            assert_eq!(program.sieves.len(), sieves, "{rules:?}");
+        }
+    }
+}

@@ -255,7 +255,8 @@ fn character(text: &[u8]) -> Option<(u32, usize)> {
 fn is_harmful_comment(text: &[u8]) -> bool {
     memchr::memchr(b'`', text).is_some()
         || (text.len() > 3 && (starts_with(text, b"[if") || starts_with(text, b"xml")))
-        || (text.len() > 5 && (starts_with(text, b"import") || starts_with(text, b"entity")))
+        || starts_with(text, b"import")
+        || starts_with(text, b"entity")
 }
 
 #[cfg(test)]

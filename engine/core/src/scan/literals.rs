@@ -256,6 +256,16 @@ mod tests {
         check("etc/passwd", Some(&["etc/passwd"]));
     }
 
+    /// As many as are allowed of what one text can be; of a longer one, those of a part.
+    #[test]
+    fn sets_of_texts_have_a_limit() {
+        for (letters, texts) in [(6, 64), (7, 128), (8, 128)] {
+            let pattern = format!("{}xyz", "[ab]".repeat(letters));
+            let found = crate::pattern::Pattern::required_texts(&pattern);
+            assert_eq!(found.map(|found| found.len()), Some(texts), "{pattern}");
+        }
+    }
+
     #[test]
     fn windows_are_what_tells_the_most() {
         for (text, expected) in [

@@ -101,7 +101,7 @@ pub(super) struct Matches {
 const VARS_KEPT: usize = 256;
 
 /// Bytes of a matched value whose memory is kept.
-const VALUE_BYTES_KEPT: usize = 4 << 10;
+const VALUE_BYTES_KEPT: usize = 4_096;
 
 impl Matches {
     pub(super) fn clear(&mut self) {

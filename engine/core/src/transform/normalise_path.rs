@@ -61,17 +61,19 @@ impl Path<'_> {
             path.step();
         }
         let mut length = path.write;
-        if !slash(input.last()) && length > 0 && path.before_write() == b'/' {
+        if !slash(input.last()) && path.before_write() == b'/' {
             length -= 1;
         }
         out.truncate(length);
         true
     }
 
+    /// The byte at `index`, 0 behind the end.
     fn at(&self, index: usize) -> u8 {
         self.bytes.get(index).copied().unwrap_or(0)
     }
 
+    /// The byte written last, 0 if there is none.
     fn before_write(&self) -> u8 {
         self.write.checked_sub(1).map_or(0, |index| self.at(index))
     }
@@ -85,7 +87,7 @@ impl Path<'_> {
         if ends_segment {
             match self.at(self.read) {
                 // Empty segments are skipped while copying.
-                b'/' if !at_last => {}
+                b'/' => {}
                 b'.' => {
                     let resolved = self.dot(at_last);
                     if resolved && at_last {
@@ -103,7 +105,7 @@ impl Path<'_> {
     /// Handles the dot that ends a segment; true if the segment was a reference and is resolved.
     fn dot(&mut self, at_last: bool) -> bool {
         match self.before_write() {
-            b'.' if self.write > 0 => {
+            b'.' => {
                 if self.relative && (self.hit_root || self.write <= 2) {
                     // Nothing to remove: the reference stays, as do those after it.
                     self.hit_root = true;
@@ -111,7 +113,7 @@ impl Path<'_> {
                 }
                 self.climb(at_last);
             }
-            b'/' if self.write > 0 => {
+            b'/' => {
                 // The slash before stays if the path ends here, otherwise the one after.
                 self.write -= usize::from(!at_last);
             }
@@ -138,7 +140,7 @@ impl Path<'_> {
     /// Copies a byte; of several slashes the last, and none to the front of a relative path.
     fn copy(&mut self) {
         if self.at(self.read) == b'/' {
-            while self.read < self.last && self.is_slash(self.at(self.read + 1)) {
+            while self.is_slash(self.at(self.read + 1)) {
                 self.read += 1;
             }
             if self.relative && self.write == 0 {

@@ -202,10 +202,62 @@ fn normalise_path() {
     check("normalisePath", "/a/b../c", "/a/c");
     check("normalisePath", "/a/.b/c.", "/a/.b/c.");
     check("normalisePath", "/a\\..\\b", "/a\\..\\b");
+    check("normalisePath", "../a/..", "..");
+    check("normalisePath", "../ab/..", "..");
+    check("normalisePath", "../a/b/../..", "..");
+    check("normalisePath", "a/../b/..", "b/..");
+    check("normalisePath", "a/../bc/..", "");
+    check("normalisePath", "../..//..", "../../..");
+    check("normalisePath", "../../a/..", "../..");
+    check("normalisePath", "/../a/..", "");
+    check("normalisePath", "/../../a", "/a");
+    check("normalisePath", "./..", "..");
+    check("normalisePath", "./.", "");
+    check("normalisePath", "././a", "a");
+    check("normalisePath", "/./..", "");
+    check("normalisePath", "a//", "a/");
+    check("normalisePath", "//", "/");
+    check("normalisePath", "///", "/");
+    check("normalisePath", "//a", "/a");
+    check("normalisePath", "a/.", "a");
+    check("normalisePath", "a/./", "a/");
+    check("normalisePath", "a/b/./", "a/b/");
+    check("normalisePath", "a//../b", "b");
+    check("normalisePath", "..//a", "../a");
+    check("normalisePath", ".//a", "a");
+    check("normalisePath", "a/..//b", "b");
+    check("normalisePath", ".", "");
+    check("normalisePath", "a/../.", "");
+    check("normalisePath", "/", "/");
+    check("normalisePath", "/./", "/");
+    check("normalisePath", "ab/cd/..", "ab");
+    check("normalisePath", "a/b/../", "a/");
+    check("normalisePath", "/.../a", "/a");
+    check("normalisePath", "a/...", "a");
+    check("normalisePath", "a../b", "a../b");
+    check("normalisePath", "ab../c", "c");
+    check("normalisePath", "a.//b", "a./b");
+}
+
+#[test]
+fn normalise_path_win() {
     check("normalizePathWin", "\\a\\..\\b", "/b");
     check("normalizePathWin", "a\\b", "a/b");
     check("normalisePathWin", "/a/\\\\b", "/a\\b");
     check("normalisePathWin", "c.d", "c.d");
+    check("normalisePathWin", "a\\..", "");
+    check("normalisePathWin", "..\\a\\..", "..");
+    check("normalisePathWin", "\\..\\a", "/a");
+    check("normalisePathWin", "a\\\\\\b", "a\\b");
+    check("normalisePathWin", "a/\\/b", "a/b");
+    check("normalisePathWin", "\\\\a", "/a");
+    check("normalisePathWin", "a\\.\\b", "a/b");
+    check("normalisePathWin", "a\\", "a/");
+    check("normalisePathWin", "\\a\\..", "");
+    check("normalisePathWin", "\\\\\\..", "\\");
+    check("normalisePathWin", "\\", "/");
+    check("normalisePathWin", "a\\..\\", "");
+    check("normalisePathWin", ".", "");
 }
 
 #[test]

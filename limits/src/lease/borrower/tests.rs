@@ -72,6 +72,46 @@ fn one_unleased_token() {
     assert_eq!(Borrower::new(1, 0), Err(BucketError::PeriodZero));
 }
 
+/// No question is believed to be under way for longer than ten seconds.
+#[test]
+fn a_question_is_waited_for_ten_seconds_at_most() {
+    let one = Borrower::new(1, 60 * SECOND_NS).unwrap();
+    let (soon, ..) = one.spend(Borrowed::default(), T0, 1, 0);
+    let (hurried, spent, wish) = one.spend(soon, T0, 1, u64::MAX);
+    assert_eq!((spent, wish), (refused(0), Wish::Now));
+    let rows = [
+        (T0, RETRY_NS, Wish::None),
+        (T0 + ASKED_NS_MAX - 1, 1, Wish::None),
+        (T0 + ASKED_NS_MAX, 0, Wish::Now),
+        // The clock was set back.
+        (T0 - 1, 0, Wish::Now),
+    ];
+    for (now_ns, retry_after_ns, expected) in rows {
+        let (_, spent, wish) = one.spend(hurried, now_ns, 1, 0);
+        assert_eq!((spent, wish), (Spent::Refused { retry_after_ns }, expected), "at {now_ns}");
+    }
+    let (asked, _) = one.ask(soon, T0, u64::MAX);
+    assert_eq!(one.spend(asked, T0 + ASKED_NS_MAX - 1, 1, 0).2, Wish::None);
+    assert_eq!(one.spend(asked, T0 + ASKED_NS_MAX, 1, 0).2, Wish::Now);
+}
+
+/// A tenth of a short window is less than what a lender that is away, or has nothing, is waited for.
+#[test]
+fn short_windows() {
+    let short = Borrower::new(1, SECOND_NS).unwrap();
+    let away = short.failed(Borrowed::default(), T0);
+    let (_, spent, wish) = short.spend(away, T0, 1, 0);
+    assert_eq!((spent, wish), (Spent::Away, Wish::None));
+    let told = Answer { granted: 0, lifetime_ns: SECOND_NS / 10, retry_after_ns: 900 * MS_NS };
+    let asked = Ask { want: 1, ..Ask::default() };
+    let dry = short.answered(Borrowed::default(), T0, T0, &asked, &told);
+    let (_, spent, wish) = short.spend(dry, T0, 1, 0);
+    assert_eq!((spent, wish), (refused(900), Wish::None));
+    // In the shortest of all a lease does not live at all.
+    let shortest = Borrower::new(1, 1).unwrap();
+    assert_eq!(shortest.ask(Borrowed::default(), T0, T0).1, Ask::default());
+}
+
 /// A key with one request in twenty seconds costs the lender nothing, for ever.
 #[test]
 fn a_cold_key_never_asks() {
@@ -92,7 +132,9 @@ fn a_lease_is_spent_asked_for_and_expires() {
     }
     assert_eq!(spend(&mut state, 100), (allowed(2), Wish::Soon), "less than a third");
     assert_eq!(spend(&mut state, 100), (allowed(1), Wish::None), "asked already");
-    assert_eq!(spend(&mut state, 700), (allowed(0), Wish::Soon), "that was lost");
+    let mut waits = state;
+    assert_eq!(spend(&mut waits, 599), (allowed(0), Wish::None), "it may come still");
+    assert_eq!(spend(&mut state, 600), (allowed(0), Wish::Soon), "that was lost");
     assert_eq!(spend(&mut state, 5_999), (allowed(3), Wish::Soon), "unleased");
     let mut state = Borrowed::default();
     answer(&mut state, 0, &asked, 9, 0);
@@ -106,6 +148,80 @@ fn a_lease_is_spent_asked_for_and_expires() {
     let told = Answer { granted: 9, lifetime_ns: SECOND_NS, retry_after_ns: 0 };
     late = borrower().answered(late, T0 + SECOND_NS, T0, &asked, &told);
     assert_eq!(spend(&mut late, 1_000), (allowed(3), Wish::None));
+}
+
+/// When a third is left; where that is less than was wanted, when there is less than a seventh of a lifetime uses.
+#[test]
+fn when_more_is_asked_for() {
+    let spend_down = |mut state: Borrowed, granted: u32, until: u32| {
+        for left in (until + 1..granted).rev() {
+            assert_eq!(spend(&mut state, 100), (allowed(left), Wish::None), "{granted}");
+        }
+        assert_eq!(spend(&mut state, 100), (allowed(until), Wish::Soon), "{granted}");
+    };
+    for (granted, until) in [(1, 0), (8, 2), (9, 2)] {
+        let mut state = Borrowed::default();
+        answer(&mut state, 0, &Ask { want: granted, ..Ask::default() }, granted, 0);
+        spend_down(state, granted, until);
+    }
+    for (demand, until) in [(14, 19), (4, 9)] {
+        let mut state = Borrowed::default();
+        for _ in 0..demand {
+            let _ = spend(&mut state, 0);
+        }
+        let asked = ask(&mut state, 0);
+        assert_eq!(asked.want, 10 * demand);
+        answer(&mut state, 0, &asked, 30, 0);
+        spend_down(state, 30, until);
+    }
+}
+
+/// A lender that had less than was wanted is not hurried when that is spent, and the unleased tokens are.
+#[test]
+fn who_is_hurried() {
+    for (granted, wish) in [(4, Wish::Now), (3, Wish::None)] {
+        let mut state = Borrowed::default();
+        answer(&mut state, 0, &Ask { want: 4, ..Ask::default() }, granted, 0);
+        for _ in 0..granted + 4 {
+            assert!(matches!(spend(&mut state, 100).0, Spent::Allowed { .. }));
+        }
+        assert_eq!(spend(&mut state, 100), (refused(500), wish), "{granted}");
+    }
+    // A refusal is over when the key was not used any more.
+    let mut state = Borrowed::default();
+    answer(&mut state, 0, &Ask { want: 5, ..Ask::default() }, 0, 1_500);
+    let asked = ask(&mut state, 2_000);
+    assert_eq!(asked, Ask::default());
+    answer(&mut state, 2_010, &asked, 0, 0);
+    for left in (0..4).rev() {
+        assert_eq!(spend(&mut state, 2_020).0, allowed(left));
+    }
+    assert_eq!(spend(&mut state, 2_020), (refused(500), Wish::Now));
+}
+
+#[test]
+fn answers_that_are_late_or_too_much() {
+    let asked = Ask { want: 9, ..Ask::default() };
+    let told = |granted, lifetime_ns| Answer { granted, lifetime_ns, retry_after_ns: 0 };
+    // No lease lives longer than a tenth of the window.
+    let mut long = borrower().answered(Borrowed::default(), T0, T0, &asked, &told(9, u64::MAX));
+    assert_eq!(spend(&mut long, 5_999).0, allowed(8));
+    // One that is over when it comes does not end a refusal.
+    let mut late = Borrowed::default();
+    answer(&mut late, 0, &asked, 0, 5_000);
+    late = borrower().answered(late, T0 + SECOND_NS, T0, &asked, &told(9, SECOND_NS));
+    assert_eq!(spend(&mut late, 1_000), (refused(4_000), Wish::None));
+    // One to an older question does not shorten what is left.
+    let mut older = Borrowed::default();
+    answer(&mut older, 0, &asked, 9, 0);
+    let (now_ns, asked_ns) = (T0 + 2 * SECOND_NS, T0 - SECOND_NS);
+    let asked = Ask { left: 9, ..asked };
+    older = borrower().answered(older, now_ns, asked_ns, &asked, &told(0, 6 * SECOND_NS));
+    assert_eq!(spend(&mut older, 5_500).0, allowed(8));
+    // What is granted and was not wanted can be spent.
+    let mut more = Borrowed::default();
+    answer(&mut more, 0, &Ask::default(), 2, 0);
+    assert_eq!(spend(&mut more, 0).0, allowed(1));
 }
 
 #[test]
@@ -133,13 +249,15 @@ fn what_is_not_used_is_given_back() {
 /// A surplus of a quarter of what is wanted is kept.
 #[test]
 fn a_little_more_is_not_given_back() {
-    for (granted, left, returned) in [(26, 18, 0), (27, 15, 4)] {
+    for (used, granted, want, left, returned) in
+        [(8, 33, 20, 25, 0), (8, 34, 20, 20, 6), (7, 30, 18, 18, 5)]
+    {
         let mut state = Borrowed::default();
         answer(&mut state, 0, &Ask { want: 100, ..Ask::default() }, granted, 0);
-        for _ in 0..8 {
+        for _ in 0..used {
             let _ = spend(&mut state, 100);
         }
-        assert_eq!(ask(&mut state, 4_000), Ask { want: 15, left, returned, spent: 0 });
+        assert_eq!(ask(&mut state, 3_000), Ask { want, left, returned, spent: 0 });
     }
 }
 
@@ -201,10 +319,40 @@ fn a_clock_that_is_set_back_keeps_nothing_alive() {
     answer(&mut state, 100_000, &Ask { want: 9, ..Ask::default() }, 9, 0);
     let _ = spend(&mut state, 100_001);
     assert_eq!(spend(&mut state, 92_000), (allowed(2), Wish::Soon), "the lease is gone");
+    // Two requests in three seconds of six: what was counted counts from then on.
+    assert_eq!(ask(&mut state, 95_000), Ask { want: 5, left: 0, returned: 0, spent: 1 });
+    let mut dry = Borrowed::default();
+    answer(&mut dry, 100_000, &Ask { want: 9, ..Ask::default() }, 0, 6_000);
+    let mut waits = dry;
+    assert_eq!(spend(&mut waits, 100_000), (refused(6_000), Wish::None));
+    assert_eq!(spend(&mut dry, 99_999), (refused(0), Wish::Soon), "nobody waits for longer");
     let rest = [0xFF; Borrowed::BYTES];
     let hostile = Borrowed::read(&rest).unwrap();
     let (_, spent, _) = borrower().spend(hostile, T0, 1, 0);
     assert_eq!(spent, refused(0));
+}
+
+/// Which states say nothing, and when one with a lease has it renewed.
+#[test]
+fn states_that_say_nothing() {
+    let blank = Borrowed::default();
+    let rows = [
+        (blank, true),
+        (Borrowed { tokens: 1, ..blank }, false),
+        (Borrowed { unleased_ns: T0 + 1, ..blank }, false),
+        (Borrowed { asked_until_ns: T0 + 1, ..blank }, false),
+        (Borrowed { next_ns: T0 + 1, ..blank }, false),
+        (Borrowed { unleased_ns: T0, asked_until_ns: T0, next_ns: T0, ..blank }, true),
+    ];
+    for (state, expected) in rows {
+        assert_eq!(borrower().is_blank(&state, T0), expected, "{state:?}");
+    }
+    assert_eq!(borrower().renewal_ns(&blank), None);
+    let mut leased = blank;
+    answer(&mut leased, 0, &Ask { want: 1, ..Ask::default() }, 1, 0);
+    assert_eq!(borrower().renewal_ns(&leased), Some(T0 + 4_500 * MS_NS));
+    let times = (borrower().lifetime_ns(), borrower().patience_ns());
+    assert_eq!(times, (6 * SECOND_NS, 600 * MS_NS));
 }
 
 /// Any state is one, and is read as it was written.

@@ -61,7 +61,7 @@ fn the_first_gets_what_it_wants_and_others_their_share_soon() {
 /// A level is good for a quarter of a lifetime, and a lease lives for all of it.
 #[test]
 fn levels_and_leases_end_in_time() {
-    for (at_ms, expected) in [(249, 60), (250, 25)] {
+    for (at_ms, expected) in [(0, 60), (249, 60), (250, 25)] {
         let mut lender = lender(Room::default());
         for (borrower, wanted) in [(1, 30), (2, 500), (3, 500)] {
             let _ = granted(&mut lender, borrower, &want(wanted), 0);
@@ -73,6 +73,46 @@ fn levels_and_leases_end_in_time() {
         let mut lender = lender(Room::default());
         assert_eq!(granted(&mut lender, 1, &want(100), 0), 100);
         assert_eq!(granted(&mut lender, 2, &want(50), at_ms), expected, "at {at_ms}");
+    }
+    // A clock that was set back by more than a lifetime ends a lease, too.
+    for (expires_ns, lives) in
+        [(T0, false), (T0 + 1, true), (T0 + 2 * SECOND_NS, true), (T0 + 2 * SECOND_NS + 1, false)]
+    {
+        let mut account = Account::default();
+        account.leases.insert(7, lease(0, T0, expires_ns));
+        let gone: &[u64] = if lives { &[] } else { &[7] };
+        assert_eq!(account.expire(&terms(), T0), gone, "{expires_ns}");
+    }
+    // What is owed of a key without leases is forgotten after a window.
+    for (owed, now_ns, expected) in
+        [(0, T0, true), (1, T0 + 10 * SECOND_NS - 1, false), (1, T0 + 10 * SECOND_NS, true)]
+    {
+        let account = Account { owed, touched_ns: T0, ..Account::default() };
+        assert_eq!(account.is_blank(&terms(), now_ns), expected, "{owed} at {now_ns}");
+    }
+}
+
+fn lease(granted: u32, since_ns: u64, expires_ns: u64) -> Lease {
+    Lease { held: 1, want: 1, expires_ns, granted, since_ns }
+}
+
+/// A level in a lifetime, and the time of a part of a token is kept.
+#[test]
+fn grants_are_forgotten_evenly() {
+    let half_ns = T0 + SECOND_NS / 2;
+    let rows = [
+        ((100, T0), 50, T0, (100, T0)),
+        ((100, T0), 50, half_ns, (75, half_ns)),
+        ((100, T0), 3, half_ns, (99, T0 + 333_333_333)),
+        ((1, T0), 3, half_ns, (0, half_ns)),
+        ((100, T0), 50, T0 + 5 * SECOND_NS, (50, T0 + SECOND_NS)),
+        ((100, T0 + 1), 50, T0, (0, T0)),
+        ((5, T0), 0, T0 + SECOND_NS, (5, T0)),
+    ];
+    for ((granted, since_ns), height, now_ns, expected) in rows {
+        let mut lease = lease(granted, since_ns, 0);
+        lease.forget_grants(height, SECOND_NS, now_ns);
+        assert_eq!((lease.granted, lease.since_ns), expected, "{granted} at {now_ns}");
     }
 }
 
@@ -91,6 +131,55 @@ fn parts_of_a_small_burst() {
     let offer = lender.offer(KEY, 1, &Ask { left: 40, ..want(100) }, T0);
     assert_eq!(offer.take(), 50, "a quarter of what is left is spared");
     let _ = lender.settle(offer, 0, T0);
+    // For a lifetime, and not when the clock was set back.
+    for (now_ns, expected) in
+        [(T0 + SECOND_NS - 1, 50), (T0 + SECOND_NS, 60), (T0 - 86_400 * SECOND_NS, 60)]
+    {
+        let mut lender = small();
+        let offer = lender.offer(KEY, 1, &want(100), T0);
+        let _ = lender.settle(offer, 0, T0);
+        let offer = lender.offer(KEY, 1, &Ask { left: 40, ..want(100) }, now_ns);
+        assert_eq!(offer.take(), expected, "at {now_ns}");
+        let _ = lender.settle(offer, 0, now_ns);
+    }
+    // Nobody's part is less than a token.
+    let mut lender = Lender::new(terms().with_burst(1), Room::default());
+    assert_eq!([1, 2].map(|borrower| granted(&mut lender, borrower, &want(10), 0)), [1, 1]);
+}
+
+/// What a borrower says it holds, and what the limit is said to have given, are bounded.
+#[test]
+fn what_is_said_is_not_believed() {
+    let mut holds = lender(Room::default());
+    assert_eq!(granted(&mut holds, 1, &Ask { left: 500, ..want(10) }, 0), 0);
+    assert_eq!(holds.outstanding(&KEY), 100);
+    let mut gives = lender(Room::default());
+    let offer = gives.offer(KEY, 1, &want(10), T0);
+    assert_eq!(gives.settle(offer, 99, T0).granted, 10);
+    // Who asks again before the first answer has only what it asked for last.
+    let mut twice = lender(Room::default());
+    let first = twice.offer(KEY, 1, &want(60), T0);
+    let second = twice.offer(KEY, 1, &want(10), T0);
+    assert_eq!((first.take(), second.take()), (60, 10));
+    let _ = twice.settle(first, 0, T0);
+    assert_eq!(twice.outstanding(&KEY), 0);
+    let _ = twice.settle(second, 0, T0);
+}
+
+/// A sixteenth of a lifetime and up to half as much again, by who asks and when.
+#[test]
+fn those_who_are_refused_come_back_apart() {
+    for (borrower, now_ns, expected) in [
+        (1, T0, 62_500_001),
+        (1, T0 + 1, 62_500_000),
+        (0, T0 + 31_249_999, 93_749_999),
+        (0, T0 + 31_250_000, 62_500_000),
+    ] {
+        let mut lender = lender(Room::default());
+        let offer = lender.offer(KEY, borrower, &want(10), now_ns);
+        let told = lender.settle(offer, 0, now_ns);
+        assert_eq!(told.retry_after_ns, expected, "{borrower} at {now_ns}");
+    }
 }
 
 #[test]
@@ -230,6 +319,50 @@ fn room_for_so_many() {
     let (granted, leases, keys) = ask(4, 500, T0 + 2 * SECOND_NS);
     assert_eq!((granted, leases, keys), (1, 1, 1));
     assert!(lender.full() > 0);
+}
+
+/// Asks for a key of a limit that has all, and says whether there was no room for that.
+fn is_full(lender: &mut Lender, key: u8, borrower: u64, wanted: u32, now_ns: u64) -> bool {
+    let offer = lender.offer([key; 16], borrower, &want(wanted), now_ns);
+    let (is_full, taken) = (offer.is_full(), offer.take());
+    let _ = lender.settle(offer, taken, now_ns);
+    is_full
+}
+
+/// What has expired is looked for four times in a lifetime, or when the clock was set back.
+#[test]
+fn room_is_not_looked_for_all_the_time() {
+    let failed_ns = T0 + 900_000_000;
+    for (now_ns, expected) in [
+        (failed_ns + SECOND_NS / 4 - 1, true),
+        (failed_ns + SECOND_NS / 4, false),
+        (T0 - 86_400 * SECOND_NS, false),
+    ] {
+        let mut lender = lender(Room { leases_max: 1, ..Room::default() });
+        assert!(!is_full(&mut lender, 1, 1, 1, T0));
+        assert!(is_full(&mut lender, 2, 2, 1, failed_ns));
+        assert_eq!(is_full(&mut lender, 2, 2, 1, now_ns), expected, "at {now_ns}");
+    }
+}
+
+/// Who says goodbye has room for another key, and for no more than one.
+#[test]
+fn room_of_one_borrower() {
+    let mut lender = lender(Room { leases_per_borrower_max: 2, ..Room::default() });
+    let rows = [
+        (1, 1, false),
+        (2, 1, false),
+        (3, 1, true),
+        (1, 0, false),
+        (3, 1, false),
+        (4, 1, true),
+        (2, 0, false),
+        (3, 0, false),
+    ];
+    for (key, wanted, expected) in rows {
+        assert_eq!(is_full(&mut lender, key, 1, wanted, T0), expected, "{key}: {wanted}");
+    }
+    assert_eq!((lender.leases(), lender.borrowers.len()), (0, 0));
 }
 
 /// Whatever is asked, in whatever order, no more is outstanding than the terms say.

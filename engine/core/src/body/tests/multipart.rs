@@ -342,8 +342,9 @@ fn multipart_content_types() {
     );
     row("multipart/form-data; boundary=b\"", "b\"", &["? strict", "! MultipartBoundaryQuote"]);
     row("multipart/form-data; boundary=b@", "b@", &["? strict", "! MultipartBoundaryCharacters"]);
-    let long = format!("multipart/form-data; boundary=b; x={}", "y".repeat(1024));
-    row(&long, "b", &["? strict", "! MultipartBoundaryLength"]);
+    let long = format!("{:y<1024}", "multipart/form-data; boundary=b; x=");
+    row(&long, "b", &[]);
+    row(&(long + "y"), "b", &["? strict", "! MultipartBoundaryLength"]);
     let none = ["a =--b", "? strict", "! MultipartBoundaryMissing"];
     for content_type in [
         "multipart/form-data",

@@ -1,6 +1,6 @@
 //! XML.
 
-use super::check;
+use super::{BodyScratch, Recorder, check, process, small_limits};
 use crate::body::Processor;
 
 #[track_caller]
@@ -15,6 +15,7 @@ fn xml_texts_and_attributes() {
     xml("<?xml version=\"1.0\"?>\n<a>\n <b>  x y\n</b>\n</a>\n", &["t x y"]);
     xml("<a xmlns:s='u'><s:b/></a >", &["@ u"]);
     xml("<a/>", &[]);
+    xml("<_a>x</_a><:a>y</:a>", &["t x", "t y"]);
     xml("\u{feff}<a>x</a>", &["t x"]);
     xml("<a b='x>y'>]]&gt;</a>", &["@ x>y", "t ]]>"]);
     xml(b"<\xc3\xa9>\xff\0</\xc3\xa9>", &["t \\xff\\x00"]);
@@ -69,6 +70,7 @@ fn xml_that_is_not_well_formed_is_read_on() {
     xml("<a b='1<2'/>", &["@ 1<2", "! XmlSyntax"]);
     xml("<a <b>x</b></a>", &["t x", "! XmlSyntax"]);
     xml("<a>1 < 2</a>", &["t 1 < 2", "! XmlSyntax"]);
+    xml("<a>1<2><-></a>", &["t 1<2><->", "! XmlSyntax"]);
     xml("<a><!-- x", &["t x", "! XmlTruncated"]);
     xml("<a><![CDATA[x]]", &["t x]]", "! XmlTruncated"]);
     xml("<a>x</a", &["t x", "t a", "! XmlTruncated"]);
@@ -94,6 +96,14 @@ fn xml_encodings() {
         );
     }
     xml(utf16(true, true, "<?xml version='1.0' encoding='UTF-16'?><a>x</a>"), &["t x"]);
+    xml(utf16(false, true, "<?xml version='1.0' encoding='utf-16le'?><a>x</a>"), &["t x"]);
+    xml(
+        utf16(true, true, "<?xml version='1.0' encoding='utf-8'?><a>x</a>"),
+        &["t x", "! XmlEncoding"],
+    );
+    xml("<?xmlx encoding='x'?><?xm encoding='x'?><?xml?><a>x</a>", &["t x"]);
+    xml("<?xml version='1.0'?><a>x</a>", &["t x"]);
+    xml("<?xml encoding=utf-8?><a>x</a>", &["t x", "! XmlEncoding"]);
     // The place of an error is one in the body, not in its longer form as UTF-8.
     let text = "\u{20ac}".repeat(4);
     xml(
@@ -118,4 +128,38 @@ fn xml_is_limited() {
     xml(format!("<a>{}</a>", "<b>1</b>".repeat(9)), &over);
     xml(format!("<a>{}</a>", "<b/>".repeat(15)), &[]);
     xml(format!("<a>{}</a>", "<b/>".repeat(16)), &["! XmlNodes"]);
+}
+
+/// In UTF-16 too, the place of an error is one in the body as it came.
+#[test]
+fn xml_errors_are_where_the_body_has_them() {
+    let place = |body: &[u8]| {
+        let (limits, mut scratch, mut sink) =
+            (small_limits(), BodyScratch::default(), Recorder::new(100));
+        let outcome = process(Processor::Xml, b"", body, &limits, b'&', &mut scratch, &mut sink);
+        outcome.error.map(|error| error.offset)
+    };
+    for text in [
+        "",
+        "a",
+        "\u{80}",
+        "\u{7ff}",
+        "\u{800}",
+        "\u{ffff}",
+        "\u{10000}",
+        "\u{10ffff}",
+        "ab\u{e9}\u{20ac}\u{1f600}",
+    ] {
+        let before = format!("<a>{text}");
+        let body = format!("{before}</b>");
+        assert_eq!(place(body.as_bytes()), Some(before.len()), "{text:?}");
+        let marked: Vec<u8> = "\u{feff}"
+            .encode_utf16()
+            .chain(body.encode_utf16())
+            .flat_map(u16::to_le_bytes)
+            .collect();
+        let units = before.encode_utf16().count();
+        assert_eq!(place(&marked), Some(2 * (1 + units)), "{text:?}");
+        assert_eq!(place(marked.get(2..).unwrap()), Some(2 * units), "{text:?}");
+    }
 }

@@ -82,6 +82,8 @@ fn comments() {
     check("1 or 1=1 /* x", "1&1c");
     check("1 or 1=1 -- -", "1&1c");
     check("1 or 1=1--x", "1&1c");
+    check("1/**/or/**/1=1", "1&1");
+    check("123/*x*/or 1=1", "1&1");
     check("1 /*!50000union*/", "X");
     check("/*a/*b*/ 1", "X");
     check(b"x\x8b'--sp_password", "sc");

@@ -549,3 +549,6 @@ fn is_white(byte: u8) -> bool {
 fn is_blank(byte: u8) -> bool {
     matches!(byte, 0..=b' ' | 0x7f | 0xa0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -185,8 +185,7 @@ impl<'a> Reader<'a> {
     fn tag_end(&mut self) -> Token {
         self.closing = false;
         let end = self.pos + 1;
-        let state = if end < self.input.len() { State::Data } else { State::End };
-        self.token(Kind::Other, end, end, state)
+        self.token(Kind::Other, end, end, State::Data)
     }
 
     /// Behind a `/` inside a tag.
@@ -343,3 +342,6 @@ impl<'a> Reader<'a> {
         self.last(Kind::Comment)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,11 @@ fn tags() {
     check("</script x", true);
     check("<svg/onload=alert(1)>", true);
     check(b"<s\0vg>", false);
+    check("<SVGx>", true);
+    check("<sv>", false);
+    check("<xslt>", true);
+    check("<b><script>", true);
+    check("<b x=y><script>", true);
     check("<xsl:x>", true);
     check("<xml>", true);
     check("<b>", false);
@@ -74,13 +79,39 @@ fn urls() {
     check("<a href=dat>", false);
     check("folder=java", true);
     check(b"\xfffoo href=java", false);
+    check(b"<a href=\"\x7f\xff\x01java\">", true);
+    check("<a href=!java>", false);
+    check("<a href=~java>", false);
+    check("<a href=&#32;&#0;java>", true);
+    check("<a href=&#33;java>", false);
+    check("<a href=j&#10;a&#0;va>", true);
+    check("<a href=j&#32;ava>", false);
+    check("<a href=j&#9;ava>", false);
+    check("<a href=&#X6A;ava>", true);
+    check("<a href=&#x6aava>", false);
+    check("<a href=&#106;;ava>", false);
+    check("<a href=&#x14a;ava>", true);
+    check("<a href=&#x10004a;ava>", true);
+    check("<a href=&#x10014a;ava>", false);
+    check("<a href=&#;java>", false);
+    check("<a href=&#x;java>", false);
+    check("<a href=&java>", false);
 }
 
 #[test]
 fn comments() {
     check("<!-- x -->", false);
     check("<!-- `x -->", true);
+    check("</ `>", true);
     check("<!--[if x]-->", true);
+    check("<!--[if-->", false);
+    check("<!--[i x]-->", false);
+    check("<!xml>", false);
+    check("<!xmlx>", true);
+    check("<!import>", true);
+    check("<!impor x>", false);
+    check("<!entity>", true);
+    check("<!entit y>", false);
     check("<!-- x --!><script>", true);
     check(b"<!-- x -\0-><script>", true);
     check("<!-- x -!><script>", true);
