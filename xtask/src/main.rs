@@ -34,6 +34,7 @@ mod tidy;
 mod up;
 mod wasm;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use failure::{Failure, Outcome};
@@ -238,9 +239,18 @@ fn flags<'a>(arguments: &'a [String], known: &[&str]) -> Outcome<(Vec<&'a str>, 
     }
 }
 
+/// The file that `--report FILE` names, of a command that takes nothing else.
+fn report_file(arguments: &[String]) -> Outcome<Option<&Path>> {
+    match arguments {
+        [] => Ok(None),
+        [flag, file] if flag == "--report" => Ok(Some(Path::new(file))),
+        _ => Err(Failure::usage(format!("write `--report FILE`, or nothing\n\n{}", table()))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
 
     use super::*;
 
@@ -266,6 +276,19 @@ mod tests {
         check(&["--check", "--", "a", "--"], Ok((&["--check"], &["a", "--"])));
         check(&["--chekc"], Err(()));
         check(&["word"], Err(()));
+    }
+
+    #[test]
+    fn a_report_has_a_file() {
+        let read = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+            report_file(&words).ok().map(|file| file.map(Path::to_path_buf))
+        };
+        assert_eq!(read(&[]), Some(None));
+        assert_eq!(read(&["--report", "a.md"]), Some(Some(PathBuf::from("a.md"))));
+        for wrong in [&["--report"][..], &["a.md"], &["--report", "a.md", "b"]] {
+            assert_eq!(read(wrong), None, "{wrong:?}");
+        }
     }
 
     /// `cargo xtask NAME --option` in documents: both are known, by the table above or somewhere in the programs.

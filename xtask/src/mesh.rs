@@ -48,11 +48,7 @@ const ENVOY_GATEWAY_VERSION: &str = "1.9.1";
 
 /// `cargo xtask mesh [--report FILE]`.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
-    let report = match arguments {
-        [] => None,
-        [flag, file] if flag == "--report" => Some(Path::new(file)),
-        _ => return Err(Failure::usage("mesh takes `--report FILE`, or nothing")),
-    };
+    let report = crate::report_file(arguments)?;
     let fetched = fetch::ensure()?;
     let needed = |found: Result<PathBuf, String>| found.map_err(Failure::new);
     let helm = needed(fetch::helm::ensure()?)?;

@@ -21,11 +21,7 @@ const TOLD: &str = " s from the start of the services to the first refusal";
 
 /// `cargo xtask newcomer [--report FILE]`.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
-    let report = match arguments {
-        [] => None,
-        [flag, file] if flag == "--report" => Some(Path::new(file)),
-        _ => return Err(Failure::usage("newcomer takes `--report FILE`, or nothing")),
-    };
+    let report = crate::report_file(arguments)?;
     // Not a newcomer's work, so it is not among what is timed.
     let tests = cargo::build(&["-p", "glacis-tests", "--test", "e2e", "--bin", "sample-upstream"])?;
     let test = tests.tests.keys().next();

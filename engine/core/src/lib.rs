@@ -51,6 +51,8 @@ pub mod transform;
 mod unicode_map;
 mod variable;
 mod verdict;
+#[cfg(test)]
+mod xorshift;
 mod xpath;
 
 pub use audit::{AuditPart, AuditParts};

@@ -399,7 +399,7 @@ fn extended(needle: &[u8], borders: &[usize], mut length: usize, byte: u8) -> us
 #[cfg(test)]
 mod tests {
     use super::{CheckDigit, contains_word, verify};
-    use crate::pattern::Pattern;
+    use crate::{pattern::Pattern, xorshift::Xorshift};
 
     #[track_caller]
     fn check(value: &str, word: &str, expected: bool) {
@@ -441,15 +441,9 @@ mod tests {
     /// The same as asking at every place.
     #[test]
     fn words_are_found_wherever_they_overlap() {
-        let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
-        let mut text = |length_max: u64| -> Vec<u8> {
-            let mut random = |bound: u64| {
-                seed ^= seed << 13;
-                seed ^= seed >> 7;
-                seed ^= seed << 17;
-                seed % bound
-            };
-            (0..random(length_max)).map(|_| b"ab -"[random(4) as usize]).collect()
+        let mut random = Xorshift(0x9E37_79B9_7F4A_7C15);
+        let mut text = |length_max: usize| -> Vec<u8> {
+            (0..random.below(length_max)).map(|_| b"ab -"[random.below(4)]).collect()
         };
         let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
         for _ in 0..20_000 {

@@ -508,13 +508,8 @@ mod tests {
             r"\b", r"\w", r"\x61", "a|", "|b",
         ];
         const COUNTS: &[&str] = &["", "", "", "*", "+", "?", "*?", "+?", "{2}", "{0,2}", "{1,}"];
-        let mut seed = 0x2545_F491_4F6C_DD1D_u64;
-        let mut random = |bound: usize| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            usize::try_from(seed % bound as u64).unwrap()
-        };
+        let mut numbers = crate::xorshift::Xorshift(0x2545_F491_4F6C_DD1D);
+        let mut random = |bound: usize| numbers.below(bound);
         let mut compared = 0;
         for _ in 0..3_000 {
             let mut pcre = String::new();

@@ -300,13 +300,8 @@ mod tests {
             "\\$",
         ];
         const COUNTS: &[&str] = &["", "", "*", "+", "?", "{2}", "{0,1}", "{1,3}"];
-        let mut seed = 0xD1B5_4A32_D192_ED03_u64;
-        let mut random = |bound: usize| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            usize::try_from(seed % bound as u64).unwrap()
-        };
+        let mut numbers = crate::xorshift::Xorshift(0xD1B5_4A32_D192_ED03);
+        let mut random = |bound: usize| numbers.below(bound);
         let (mut filtered, mut matches) = (0, 0);
         for _ in 0..3_000 {
             let mut pcre = String::new();

@@ -448,6 +448,7 @@ mod tests {
     use regex_syntax::ParserBuilder;
 
     use super::*;
+    use crate::xorshift::Xorshift;
 
     const PIECES: &[&str] = &[
         "<", "ab", "(?i:<A)", "[<>]", "[^a]", "[a-z]", ".", "(a|<ab|)", "^", "$", r"\b", r"\B",
@@ -456,31 +457,20 @@ mod tests {
     const COUNTS: &[&str] = &["", "", "*", "+", "?", "{2}", "{0,1}", "{1,3}"];
     const BYTES: &[u8] = b"<>aAbBx \xE9";
 
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: usize) -> usize {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            usize::try_from(self.0 % bound as u64).unwrap()
+    fn pattern(random: &mut Xorshift) -> String {
+        let mut text = String::new();
+        for _ in 0..=random.below(4) {
+            let piece = PIECES[random.below(PIECES.len())];
+            let counted = !matches!(piece, "^" | "$" | r"\b" | r"\B");
+            let count = if counted { COUNTS[random.below(COUNTS.len())] } else { "" };
+            text += &format!("(?:{piece}){count}");
+            text += if random.below(6) == 0 { "|" } else { "" };
         }
+        text
+    }
 
-        fn pattern(&mut self) -> String {
-            let mut text = String::new();
-            for _ in 0..=self.below(4) {
-                let piece = PIECES[self.below(PIECES.len())];
-                let counted = !matches!(piece, "^" | "$" | r"\b" | r"\B");
-                let count = if counted { COUNTS[self.below(COUNTS.len())] } else { "" };
-                text += &format!("(?:{piece}){count}");
-                text += if self.below(6) == 0 { "|" } else { "" };
-            }
-            text
-        }
-
-        fn value(&mut self) -> Vec<u8> {
-            (0..self.below(12)).map(|_| BYTES[self.below(BYTES.len())]).collect()
-        }
+    fn value(random: &mut Xorshift) -> Vec<u8> {
+        (0..random.below(12)).map(|_| BYTES[random.below(BYTES.len())]).collect()
     }
 
     fn hir(pattern: &str) -> Hir {
@@ -491,18 +481,18 @@ mod tests {
 
     #[test]
     fn a_sieve_names_exactly_what_matches() {
-        let mut random = Random(0xD1B5_4A32_D192_ED03);
+        let mut random = Xorshift(0xD1B5_4A32_D192_ED03);
         let mut named = 0;
         for round in 0..600 {
             let letters = [Letters::Kept, Letters::Lowered, Letters::Either][round % 3];
-            let texts: Vec<String> = (0..=random.below(6)).map(|_| random.pattern()).collect();
+            let texts: Vec<String> = (0..=random.below(6)).map(|_| pattern(&mut random)).collect();
             let patterns: Vec<_> =
                 texts.iter().map(|text| crate::pattern::Pattern::new(text).unwrap()).collect();
             let hirs: Vec<Hir> =
                 texts.iter().map(|text| sieveable(&hir(text), letters).unwrap()).collect();
             let sieve = Sieve::new(&hirs).unwrap();
             for _ in 0..60 {
-                let value = random.value();
+                let value = value(&mut random);
                 let found = sieve.scan(&value, &mut { usize::MAX });
                 let lower = value.to_ascii_lowercase();
                 for (bit, (pattern, text)) in patterns.iter().zip(&texts).enumerate() {
@@ -539,7 +529,7 @@ mod tests {
         let sieve = Sieve::new(&[hir("a[ab]{12}c"), hir("b[ab]{9}a[ab]{3}d")]).unwrap();
         let patterns = ["a[ab]{12}c", "b[ab]{9}a[ab]{3}d"]
             .map(|text| crate::pattern::Pattern::new(text).unwrap());
-        let mut random = Random(7);
+        let mut random = Xorshift(7);
         for _ in 0..40 {
             let value: Vec<u8> =
                 (0..2_000).map(|_| b"ababababababababcd"[random.below(18)]).collect();

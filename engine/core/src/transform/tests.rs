@@ -1,7 +1,7 @@
 //! Rows of name, input and result, and the laws that hold for all transformations.
 
 use super::{TABLE, Transformation};
-use crate::scan::ByteSet;
+use crate::{scan::ByteSet, xorshift::Xorshift};
 
 /// Runs one row: the result, and that `apply` tells whether it differs from the input.
 #[track_caller]
@@ -332,18 +332,6 @@ fn names_are_found_in_any_case() {
     }
 }
 
-/// A small generator of pseudo-random numbers (xorshift), so that failures repeat.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % limit as u64).unwrap_or(0)
-    }
-}
-
 /// Pieces that mean something to some transformation.
 const PIECES: &[&[u8]] = &[
     b"%",
@@ -393,7 +381,7 @@ const PIECES: &[&[u8]] = &[
 
 #[test]
 fn all_are_total_and_within_their_limit() {
-    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let mut numbers = Xorshift(0x9e37_79b9_7f4a_7c15);
     let mut out = Vec::new();
     for round in 0..20_000 {
         let mut input = Vec::new();
@@ -438,13 +426,7 @@ fn growth_is_reached() {
 /// [`Transformation::triggers`]: what has no such byte is not changed, but for case.
 #[test]
 fn without_a_trigger_only_case_changes() {
-    let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut random = || {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed
-    };
+    let mut random = Xorshift(0x9E37_79B9_7F4A_7C15);
     let mut out = Vec::new();
     for &(name, transformation) in TABLE {
         let triggers = transformation.triggers();
@@ -452,9 +434,9 @@ fn without_a_trigger_only_case_changes() {
             .filter(|&byte| !ByteSet::of(&[byte]).folded().intersects(triggers))
             .collect();
         for _ in 0..if harmless.is_empty() { 0 } else { 5_000 } {
-            let length = random() % 12;
+            let length = random.below(12);
             let value: Vec<u8> =
-                (0..length).map(|_| harmless[random() as usize % harmless.len()]).collect();
+                (0..length).map(|_| harmless[random.below(harmless.len())]).collect();
             if transformation.apply(&value, &mut out) {
                 assert!(out.eq_ignore_ascii_case(&value), "{name}: {value:?} -> {out:?}");
                 assert!(transformation.changes_case(), "{name}: {value:?} -> {out:?}");
@@ -479,13 +461,8 @@ fn what_lowers_leaves_lower_case() {
 /// [`Transformation::keeps_bytes`]: what is written consists of what was read, and spaces.
 #[test]
 fn what_keeps_bytes_writes_no_other() {
-    let mut seed = 0x2545_F491_4F6C_DD1D_u64;
-    let mut random = |bound: usize| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        usize::try_from(seed % bound as u64).unwrap()
-    };
+    let mut numbers = Xorshift(0x2545_F491_4F6C_DD1D);
+    let mut random = |bound: usize| numbers.below(bound);
     let bytes = b"aB \t\n/*-#<!>.\\\0\xA0\xC2\"'^,;(%+&\xE9";
     let mut out = Vec::new();
     for &(name, transformation) in TABLE {
