@@ -70,8 +70,8 @@ pub use program::{AuditEngine, GateKind, GatedRule, Program, RuleEngine};
 pub use reference::reference;
 pub use source::{Input, NoFiles, Source, SourceError, SourceFile};
 pub use transaction::{
-    BodyRoom, Endpoint, Excerpt, Flags, Hidden, LaneCost, Match, MatchedRule, PhaseCost, Profile,
-    ProfiledLane, ProfiledRule, RuleCost, ScanCost, Scores, Start, TraceEvent, TraceStep,
+    BodyRoom, Deadline, Endpoint, Excerpt, Flags, Hidden, LaneCost, Match, MatchedRule, PhaseCost,
+    Profile, ProfiledLane, ProfiledRule, RuleCost, ScanCost, Scores, Start, TraceEvent, TraceStep,
     TracedCapture, TracedChange, TracedMatch, TracedOutcome, TracedRule, TracedStage, Transaction,
     Upload,
 };

@@ -53,6 +53,7 @@ use crate::{
 };
 pub use bodies::BodyRoom;
 use budget::Budget;
+pub use budget::Deadline;
 pub(crate) use collections::PERSISTENT;
 use collections::PersistentCollection;
 pub use flags::Flags;
@@ -232,6 +233,8 @@ pub struct Transaction {
     learned: usize,
     /// Whether phase 1 began with what was evaluated when rules were loaded.
     folded: bool,
+    /// Whether the request's body was read, as its headers describe it.
+    body_read: bool,
     patterns: patterns::ExpandedPatterns,
     scratch: Scratch,
 }
@@ -273,6 +276,7 @@ impl Transaction {
             budget: Budget::default(),
             learned: 0,
             folded: false,
+            body_read: false,
             patterns: patterns::ExpandedPatterns::default(),
             scratch: Scratch::default(),
             program,
@@ -321,6 +325,7 @@ impl Transaction {
         self.budget = Budget::new(self.program.limits.rule_steps_max);
         self.learned = 0;
         self.folded = false;
+        self.body_read = false;
     }
 
     /// Begins a new request, whatever became of the one before.
@@ -445,15 +450,55 @@ impl Transaction {
         &self.verdict
     }
 
+    /// Ends each further phase of this request, phase 5 excepted, when `deadline` has passed: no further rule runs, the
+    /// flag `deadline_passed` is set, and where rules may block the request is refused with 503, whatever
+    /// `SecRuleStepsLimitAction` says. [`start`](Self::start) takes the deadline back.
+    ///
+    /// A verdict is then no longer a function of the rules and the request alone; a host that sets none has that.
+    ///
+    /// ```
+    /// # use glacis_engine::{Deadline, Endpoint, Input, Limits, NoFiles, Program, Start, Transaction};
+    /// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+    /// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+    /// # let time = Duration::from_secs(1_700_000_000);
+    /// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+    /// # let text = r#"SecRuleEngine On
+    /// #     SecRule ARGS "@contains attack" "id:1,phase:2,deny""#;
+    /// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+    /// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+    /// let mut transaction = Transaction::new(Arc::new(program));
+    /// transaction.start(&start);
+    /// transaction.set_deadline(Some(Deadline::new(|| 20, 10)));
+    /// transaction.request_line(b"GET", b"/?q=tea", b"HTTP/1.1");
+    /// transaction.evaluate_request_headers();
+    /// let refusal = transaction.evaluate_request_body().refusal().copied();
+    /// assert_eq!(refusal.map(|refusal| (refusal.status, refusal.rule)), Some((503, None)));
+    /// assert_eq!(transaction.flags().names().collect::<Vec<_>>(), ["deadline"]);
+    /// ```
+    pub const fn set_deadline(&mut self, deadline: Option<Deadline>) {
+        self.budget.set_deadline(deadline);
+    }
+
     /// Evaluates phase 2 with the body given so far.
     pub fn evaluate_request_body(&mut self) -> &Verdict {
         if self.advance(Stage::RequestBody, Stage::ResponseHeaders) {
-            self.set_request_body();
+            // What is late is not read either.
+            if !self.budget.look() {
+                self.read_request_body();
+            }
             if self.inspecting() {
                 self.run(Phase::RequestBody);
             }
         }
         &self.verdict
+    }
+
+    /// Reads the request's body, once.
+    fn read_request_body(&mut self) {
+        if !self.body_read {
+            self.body_read = true;
+            self.set_request_body();
+        }
     }
 
     /// Evaluates phase 3. The response line and headers must have been given.

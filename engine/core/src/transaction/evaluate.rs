@@ -32,7 +32,12 @@ const SMALL: usize = 128;
 impl Transaction {
     /// Evaluates the rules of one phase.
     pub(super) fn run(&mut self, phase: Phase) {
-        if self.skips(phase) || self.budget.is_spent() {
+        if self.skips(phase) {
+            return;
+        }
+        // What was spent without a rule that could have noticed, by scans or before the phase began.
+        if self.budget.look() || self.budget.is_spent() {
+            self.cut_off(phase);
             return;
         }
         let program = Arc::clone(&self.program);
@@ -125,10 +130,14 @@ impl Transaction {
                 || self.skips(phase))
     }
 
-    /// The rules have taken more steps than they may.
+    /// The rules have taken more steps than they may, or the deadline has passed. `SecRuleStepsLimitAction` is about
+    /// steps alone: what a machine did not have the time for is not found to be good.
     fn cut_off(&mut self, phase: Phase) {
-        self.flags.rules_cut_off = true;
-        let rejects = self.program.settings.rule_steps_limit_action == LimitAction::Reject;
+        let is_late = self.budget.is_late();
+        self.flags.rules_cut_off |= !is_late;
+        self.flags.deadline_passed |= is_late;
+        let action = self.program.settings.rule_steps_limit_action;
+        let rejects = is_late || action == LimitAction::Reject;
         if rejects && phase != Phase::Logging && !self.skips(phase) {
             self.refuse_for_limit(503, phase);
         }

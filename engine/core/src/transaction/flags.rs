@@ -41,6 +41,8 @@ pub struct Flags {
     /// Rules took more steps than they may: the rest of them did not run
     /// (`MSC_STEPS_LIMIT_EXCEEDED`).
     pub rules_cut_off: bool,
+    /// The host's [`Deadline`](crate::Deadline) passed: the rest of the rules did not run.
+    pub deadline_passed: bool,
     /// More happened than a trace may hold.
     pub trace_cut: bool,
 }
@@ -63,6 +65,7 @@ impl Flags {
             (self.views_dropped, "views"),
             (self.matches_dropped, "matches"),
             (self.rules_cut_off, "rule_steps"),
+            (self.deadline_passed, "deadline"),
             (self.trace_cut, "trace"),
         ]
         .into_iter()

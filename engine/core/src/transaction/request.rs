@@ -180,6 +180,28 @@ impl Transaction {
         }
     }
 
+    /// A trailer field of the request, behind its body: a member of `REQUEST_HEADERS` in phase 2.
+    ///
+    /// The body is read as the headers before it describe it, whatever a trailer says of its type or coding (RFC 9110,
+    /// 6.5.1). Fields beyond [`Limits::headers_max`](crate::Limits) have the request refused with 431, where rules may
+    /// block.
+    pub fn request_trailer(&mut self, name: &[u8], value: &[u8]) {
+        if self.stage == super::Stage::RequestBody {
+            self.read_request_body();
+            self.add_header(List::RequestHeaders, name, value);
+            if self.flags.headers_dropped {
+                self.refuse_for_limit(431, Phase::RequestBody);
+            }
+        }
+    }
+
+    /// A trailer field of the response, behind its body: a member of `RESPONSE_HEADERS` in phase 4.
+    pub fn response_trailer(&mut self, name: &[u8], value: &[u8]) {
+        if self.stage == super::Stage::ResponseBody {
+            self.add_header(List::ResponseHeaders, name, value);
+        }
+    }
+
     /// A response header, in the order received.
     pub fn response_header(&mut self, name: &[u8], value: &[u8]) {
         if self.stage <= super::Stage::ResponseHeaders {

@@ -148,6 +148,11 @@ impl Transaction {
     /// Adds the rules that a text names to the row that is being made. Says whether there are any.
     #[inline]
     fn scan(&mut self, program: &Program, text: Slice) -> bool {
+        if self.budget.scans(text.len()) {
+            // Any rule may match: the first that is asked ends the evaluation.
+            self.scans.row.fill(u64::MAX);
+            return true;
+        }
         if let Some(profile) = &mut self.profile {
             profile.begin_shared();
         }
@@ -296,7 +301,7 @@ impl Transaction {
         let Some(sieve) = program.sieves.get(usize::from(number)) else { return sieve::ALL };
         let at = (view as usize).saturating_mul(program.sieves.len()) + usize::from(number);
         let text = self.scans.view(view).text;
-        if text == transaction::UNKNOWN {
+        if text == transaction::UNKNOWN || self.budget.scans(text.len()) {
             return sieve::ALL;
         }
         if self.scans.sieved.len() <= at {
