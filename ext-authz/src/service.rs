@@ -2,7 +2,6 @@
 
 use core::{
     net::{IpAddr, SocketAddr},
-    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 use std::{
@@ -62,7 +61,6 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     alarms: AlarmLog,
     /// Whether a Check was turned away since it was last asked.
-    turned_away: AtomicBool,
     pub(crate) reloads: Reloads,
 }
 
@@ -118,7 +116,6 @@ impl Authorizer {
                 evaluators,
                 metrics,
                 alarms: AlarmLog::default(),
-                turned_away: AtomicBool::new(false),
                 reloads: Reloads::default(),
             }),
             room: Arc::new(Semaphore::new(config.max_checks.min(Semaphore::MAX_PERMITS))),
@@ -146,16 +143,9 @@ impl Authorizer {
     /// Looks after the service while it runs, and holds readiness back when something is wrong. To be
     /// called within a runtime.
     pub fn look_after(&self, config: &Config, readiness: &Readiness) {
-        let (strained, told) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
-        overload::watch(
-            config.overload.into(),
-            readiness,
-            move || {
-                let turned_away = strained.turned_away.swap(false, Ordering::Relaxed);
-                turned_away.then_some("max_checks Checks are under way")
-            },
-            move |lag| told.metrics.load(lag, told.bans.len()),
-        );
+        let shared = Arc::clone(&self.shared);
+        let report = move |lag| shared.metrics.load(lag, shared.bans.len());
+        overload::watch(config.overload.into(), readiness, report);
         tokio::spawn(Arc::clone(&self.shared.bans).keep(|| now().as_secs()));
     }
 
@@ -396,7 +386,6 @@ impl Authorization for Authorizer {
         let metrics = &self.shared.metrics;
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             metrics.error(ErrorKind::Overload);
-            self.shared.turned_away.store(true, Ordering::Relaxed);
             return Err(Status::resource_exhausted("max_checks Checks are under way"));
         };
         let began = Instant::now();

@@ -36,7 +36,7 @@ pub use exclusion::{ExclusionConfig, Expiry};
 pub use limits::{LimitsChange, LimitsConfig};
 pub use out_of_band::{Evaluation, ShadowConfig};
 pub use policies::{
-    BodyOverflow, ExpiredExclusions, Format, OversizedBody, Response, UnknownProfile,
+    BodyOverflow, ExpiredExclusions, Format, Grpc, Late, OversizedBody, Response, UnknownProfile,
 };
 pub use profile::{Given, Mode, ProfileConfig};
 
@@ -71,6 +71,8 @@ pub struct Config {
     pub request_body_bytes_max: Option<usize>,
     pub oversized_body: OversizedBody,
     pub body_overflow: BodyOverflow,
+    pub late: Late,
+    pub grpc: Grpc,
     pub response: Response,
     pub trusted_hops: usize,
     pub block: Block,
@@ -89,6 +91,8 @@ pub struct Config {
     pub collections: Collections,
     pub bans: BansConfig,
     pub max_streams: usize,
+    pub client_share_percent: u8,
+    pub envoy_buffer_bytes: usize,
     pub max_message_bytes: usize,
     pub inline_body_bytes: usize,
     pub evaluation_threads: usize,
@@ -133,6 +137,8 @@ impl Default for Config {
             request_body_bytes_max: None,
             oversized_body: OversizedBody::Reject,
             body_overflow: BodyOverflow::Reject,
+            late: Late::Reject,
+            grpc: Grpc::Inspect,
             response: Response::Off,
             trusted_hops: 0,
             block: Block::default(),
@@ -151,8 +157,10 @@ impl Default for Config {
             collections: Collections::default(),
             bans: BansConfig::default(),
             max_streams: 4_096,
+            client_share_percent: 50,
+            envoy_buffer_bytes: 16_384,
             max_message_bytes: 33_554_432,
-            inline_body_bytes: 65_536,
+            inline_body_bytes: 16_384,
             evaluation_threads: 0,
             evaluation_queue_max: 64,
             deadline_ms: 400,
@@ -353,6 +361,8 @@ impl Config {
             collections,
             bans,
             max_streams,
+            client_share_percent,
+            envoy_buffer_bytes,
             max_message_bytes,
             inline_body_bytes,
             evaluation_threads,

@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use glacis_engine::MatchedRule;
-use glacis_inspector::{OBSERVED, Outcome, Uninspected};
+use glacis_inspector::{OBSERVED, Outcome, REJECT, Rejection, Uninspected};
 use glacis_service::{
     Losses, label,
     metrics::{ServiceMetrics, seconds_histogram},
@@ -51,6 +51,7 @@ pub struct Metrics {
     wait: Histogram,
     body_bytes: Gauge,
     uninspected: Family<ReasonLabel, Counter>,
+    rejected: Family<ReasonLabel, Counter>,
     errors: Family<KindLabel, Counter>,
     alarms: Family<KindLabel, Counter>,
     rulesets: Family<RulesetLabel, Gauge>,
@@ -101,9 +102,9 @@ pub(crate) enum ErrorKind {
     Protocol,
     /// A bug: evaluation panicked.
     Panic,
-    /// More streams than `max_streams`, or more evaluations than `evaluation_queue_max`.
+    /// Twice `max_streams` streams are open; or a request found no place to be evaluated, with `late: fail`.
     Overload,
-    /// A message took longer than `deadline_ms`.
+    /// A message took longer than `deadline_ms`, with `late: fail`.
     Deadline,
 }
 
@@ -121,10 +122,10 @@ impl ErrorKind {
 }
 
 /// Verdicts as counted. `none`: the exchange ended before there was one.
-const VERDICTS: [&str; 6] = ["allow", "deny", "redirect", "drop", OBSERVED, "none"];
+const VERDICTS: [&str; 7] = ["allow", "deny", "redirect", "drop", REJECT, OBSERVED, "none"];
 
 /// Verdicts as they stand in receipts.
-const RECEIPTS: [&str; 6] = ["pending", "allow", "deny", "redirect", "drop", OBSERVED];
+const RECEIPTS: [&str; 7] = ["pending", "allow", "deny", "redirect", "drop", REJECT, OBSERVED];
 
 /// The parts of an exchange, in the order of [`phase_index`].
 const PHASES: [&str; 6] = [
@@ -186,6 +187,7 @@ impl Metrics {
             wait: seconds_histogram(),
             body_bytes: Gauge::default(),
             uninspected: Family::default(),
+            rejected: Family::default(),
             errors: Family::default(),
             alarms: Family::default(),
             rulesets: Family::default(),
@@ -236,6 +238,10 @@ impl Metrics {
             drop(self.uninspected.get_or_create(&ReasonLabel { reason: reason.name() }));
         }
         table::UNINSPECTED.register(registry, self.uninspected.clone());
+        for reason in Rejection::ALL {
+            drop(self.rejected.get_or_create(&ReasonLabel { reason: reason.name() }));
+        }
+        table::REJECTED.register(registry, self.rejected.clone());
         table::LIMITS.register(registry, self.limits.clone());
         for alarm in Alarm::ALL {
             drop(self.alarms.get_or_create(&KindLabel { kind: alarm.name() }));
@@ -275,8 +281,12 @@ impl Metrics {
     /// Counts an exchange that was to be evaluated after its answer, and is not.
     pub(crate) fn not_evaluated(&self, profile: Option<&ProfileMetrics>) {
         self.no_verdict(profile);
-        let reason = Uninspected::NotEvaluated.name();
-        self.uninspected.get_or_create(&ReasonLabel { reason }).inc();
+        self.uninspected(Uninspected::NotEvaluated);
+    }
+
+    /// Counts a request of which something passed without inspection.
+    pub(crate) fn uninspected(&self, reason: Uninspected) {
+        self.uninspected.get_or_create(&ReasonLabel { reason: reason.name() }).inc();
     }
 
     /// Counts an attempt to put another configuration to use.
@@ -403,7 +413,10 @@ impl Metrics {
         let of_rules = coraza::Outcome::of(receipt);
         self.coraza.finished(of_rules, inbound);
         if let Some(reason) = receipt.uninspected {
-            self.uninspected.get_or_create(&ReasonLabel { reason: reason.name() }).inc();
+            self.uninspected(reason);
+        }
+        if let Some(reason) = receipt.reason {
+            self.rejected.get_or_create(&ReasonLabel { reason: reason.name() }).inc();
         }
         for limit in outcome.limits.names() {
             self.limits.get_or_create(&LimitLabel { limit }).inc();
@@ -475,6 +488,7 @@ mod tests {
         let profile = metrics.of_profile("default");
         let receipt = Receipt {
             verdict: "deny",
+            reason: None,
             mode: Mode::Blocking,
             phase: None,
             inspected: "body",

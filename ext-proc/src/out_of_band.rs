@@ -5,6 +5,7 @@
 use core::panic::AssertUnwindSafe;
 use std::{io, panic::catch_unwind, sync::Arc};
 
+use glacis_inspector::Rejection;
 use glacis_service::{Evaluators, Priority};
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -13,7 +14,7 @@ use prometheus_client::{
 };
 
 use crate::{
-    admission::{BodyRoom, Share},
+    admission::{Pool, Share},
     config::Config,
     metrics::{ErrorKind, table},
     profile::Profile,
@@ -103,7 +104,7 @@ impl OutOfBandMetrics {
 #[derive(Debug)]
 pub(crate) struct OutOfBand {
     evaluators: Evaluators,
-    room: Arc<BodyRoom>,
+    memory: Arc<Pool>,
 }
 
 impl OutOfBand {
@@ -112,18 +113,18 @@ impl OutOfBand {
         let (threads, queue_max) = (config.out_of_band_threads, config.out_of_band_queue_max);
         Ok(Self {
             evaluators: Evaluators::start(threads, queue_max, Priority::GivesWay)?,
-            room: Arc::new(BodyRoom::new(config.out_of_band_bytes_max)),
+            memory: Arc::new(Pool::new(config.out_of_band_bytes_max, 100, Rejection::BodyOverflow)),
         })
     }
 
     /// A part of the room for recordings.
     pub(crate) fn share(&self) -> Share {
-        Share::none(Arc::clone(&self.room))
+        Share::none(Arc::clone(&self.memory), None)
     }
 
     /// Bytes of recordings that are held now.
     pub(crate) fn bytes_held(&self) -> usize {
-        self.room.taken()
+        self.memory.taken()
     }
 
     /// Has a task done, or leaves it out.

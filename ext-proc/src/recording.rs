@@ -41,7 +41,7 @@ impl Half {
         }
         let left = bytes_max.saturating_sub(self.body.len());
         let kept = bytes.get(..left).unwrap_or(bytes);
-        if !share.add(kept.len()) {
+        if share.add(kept.len()).is_err() {
             return false;
         }
         self.body.extend_from_slice(kept);
@@ -95,7 +95,7 @@ impl Recorder {
         wanted: Wanted,
         mut share: Share,
     ) -> Result<Self, NoRoom> {
-        if !share.add(head.bytes()) {
+        if share.add(head.bytes()).is_err() {
             return Err(NoRoom);
         }
         let has_body = head.has_body();
@@ -125,7 +125,7 @@ impl Recorder {
         if !self.wanted.response || self.recording.response.is_some() {
             return Ok(());
         }
-        if !self.recording.share.add(head.bytes()) {
+        if self.recording.share.add(head.bytes()).is_err() {
             return Err(NoRoom);
         }
         if !head.has_response_body() {

@@ -72,12 +72,12 @@ pub(crate) struct ModeOverride {
     pub(crate) response_trailers: bool,
 }
 
-/// Lets `part` pass, with the headers in `remove` taken out of it.
+/// Lets `part` pass; of trailers, without the fields in `remove`.
 pub(crate) fn pass(part: Part, remove: Vec<String>) -> Answer {
-    let mutation = |remove| HeaderMutation { set_headers: Vec::new(), remove_headers: remove };
-    let common = || CommonResponse {
-        header_mutation: (!remove.is_empty()).then(|| mutation(remove)),
-        ..CommonResponse::default()
+    let common = CommonResponse::default;
+    let trailers = |remove: Vec<String>| TrailersResponse {
+        header_mutation: (!remove.is_empty())
+            .then(|| HeaderMutation { set_headers: Vec::new(), remove_headers: remove }),
     };
     let response = match part {
         Part::RequestHeaders => {
@@ -88,8 +88,8 @@ pub(crate) fn pass(part: Part, remove: Vec<String>) -> Answer {
         }
         Part::RequestBody => Response::RequestBody(BodyResponse { response: Some(common()) }),
         Part::ResponseBody => Response::ResponseBody(BodyResponse { response: Some(common()) }),
-        Part::RequestTrailers => Response::RequestTrailers(TrailersResponse::default()),
-        Part::ResponseTrailers => Response::ResponseTrailers(TrailersResponse::default()),
+        Part::RequestTrailers => Response::RequestTrailers(trailers(remove)),
+        Part::ResponseTrailers => Response::ResponseTrailers(trailers(remove)),
     };
     Answer { response: Some(response), ..Answer::default() }
 }

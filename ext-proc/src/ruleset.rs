@@ -377,6 +377,8 @@ fn settings(config: &Config, host: &Host) -> Settings {
         response: config.response.into(),
         truncated_body: config.oversized_body.into(),
         body_overflow: config.body_overflow.into(),
+        late: config.late.into(),
+        grpc: config.grpc.into(),
         trusted_hops: config.trusted_hops,
         redaction: config.redaction(),
         audit_format: config.audit.format.into(),

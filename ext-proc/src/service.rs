@@ -5,20 +5,18 @@ use core::{
     panic::AssertUnwindSafe,
     pin::Pin,
     task::{Context, Poll},
-    time::Duration,
 };
-use std::{
-    collections::VecDeque, fmt, io, panic::catch_unwind, path::Path, sync::Arc, time::Instant,
-};
+use std::{collections::VecDeque, fmt, io, panic::catch_unwind, path::Path, sync::Arc};
 
+use glacis_inspector::Rejection;
 use glacis_rules::Record;
 use glacis_service::{Readiness, overload};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::Stream;
 use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap, service::Routes};
 
 use crate::{
     admin::Admin,
+    admission::{OpenStream, Streams},
     alarm::Alarm,
     audit::AuditLog,
     canary,
@@ -36,6 +34,9 @@ use crate::{
     work::{Crowded, Lost, Work},
 };
 
+/// Bytes of headers that are evaluated at once. Larger ones are rare, and may take milliseconds.
+const INLINE_HEAD_BYTES_MAX: usize = 16 << 10;
+
 /// The key of gRPC metadata that names a profile.
 const PROFILE_HEADER: &str = "glacis-profile";
 
@@ -43,7 +44,6 @@ const PROFILE_HEADER: &str = "glacis-profile";
 #[derive(Clone, Debug)]
 pub struct Processor {
     shared: Arc<Shared>,
-    room: Arc<Semaphore>,
     message_bytes_max: usize,
 }
 
@@ -62,10 +62,8 @@ impl Processor {
         audit: AuditLog,
         tracer: Tracer,
     ) -> io::Result<Self> {
-        let streams_max = config.max_streams.min(Semaphore::MAX_PERMITS);
         Ok(Self {
             shared: Arc::new(Shared::new(config, rulesets, metrics, audit, tracer)?),
-            room: Arc::new(Semaphore::new(streams_max)),
             message_bytes_max: config.max_message_bytes,
         })
     }
@@ -76,16 +74,11 @@ impl Processor {
         let interval = config.canary_seconds.duration();
         canary::start(&self.shared, readiness, interval);
         envoy_canary::start(&self.shared, readiness, config.canary_envoy.as_ref(), interval);
-        let (strained, told) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
-        overload::watch(
-            config.overload.into(),
-            readiness,
-            move || strained.turned_away.take(),
-            move |lag| {
-                told.metrics().load(told.body_room().taken(), lag);
-                told.metrics().out_of_band.load(told.out_of_band().bytes_held());
-            },
-        );
+        let shared = Arc::clone(&self.shared);
+        overload::watch(config.overload.into(), readiness, move |lag| {
+            shared.metrics().load(shared.body_memory.taken(), lag);
+            shared.metrics().out_of_band.load(shared.out_of_band().bytes_held());
+        });
     }
 
     /// What reads the configuration anew; the service has to be that of this reading.
@@ -114,20 +107,20 @@ impl Processor {
         &self,
         request: Request<Streaming<ProcessingRequest>>,
     ) -> Result<Response<Answers>, Status> {
-        let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
+        let Some(stream) = Streams::open(&self.shared.streams) else {
             self.shared.metrics().error(ErrorKind::Overload);
-            self.shared.turned_away.stream();
-            return Err(Status::resource_exhausted("max_streams exchanges are under inspection"));
+            return Err(Status::resource_exhausted("twice max_streams streams are open"));
         };
         let named = profile_of(request.metadata());
         let context = self.shared.tracer().of_stream(request.metadata());
-        let session = Session::new(Arc::clone(&self.shared), named, context);
+        let surplus = stream.is_surplus.then_some(Rejection::MaxStreams);
+        let session = Session::new(Arc::clone(&self.shared), named, context, surplus);
         Ok(Response::new(Answers {
             messages: request.into_inner(),
             state: State::Waiting(Box::new(session)),
             answers: VecDeque::new(),
             shared: Arc::clone(&self.shared),
-            _permit: permit,
+            _stream: stream,
         }))
     }
 }
@@ -146,7 +139,7 @@ pub(crate) struct Answers {
     /// Answers that are still to be given.
     answers: VecDeque<Answer>,
     shared: Arc<Shared>,
-    _permit: OwnedSemaphorePermit,
+    _stream: OpenStream,
 }
 
 /// What a message is answered.
@@ -185,10 +178,9 @@ impl Stream for Answers {
                     }
                     Poll::Ready(Ok(done)) => done,
                     Poll::Ready(Err(lost)) => {
-                        let status = this.lost(lost);
-                        let pass = work.take_pass();
-                        let pass = pass.map(|pass| pass.given(this.shared.metrics()));
-                        return Poll::Ready(Some(pass.ok_or(status)));
+                        let fallback = work.take_fallback().filter(|_| lost == Lost::Late);
+                        let answer = fallback.map(|answer| answer.given(this.shared.metrics()));
+                        return Poll::Ready(Some(answer.ok_or_else(|| this.lost(lost))));
                     }
                 },
                 State::Waiting(session) => {
@@ -207,7 +199,7 @@ impl Stream for Answers {
                         // Envoy has reset the stream, or sent what cannot be read: a message beyond
                         // `max_message_bytes` above all, which must not pass for want of an answer.
                         Poll::Ready(Some(Err(status))) => {
-                            return Poll::Ready(Some(Err(broken(&session, status))));
+                            return Poll::Ready(Some(broken(session, status)));
                         }
                         Poll::Ready(Some(Ok(message))) => match this.take(session, message) {
                             Ok(done) => done,
@@ -222,7 +214,10 @@ impl Stream for Answers {
             match answered {
                 // Panics and overload have been counted already.
                 Err(status)
-                    if matches!(status.code(), Code::Internal | Code::ResourceExhausted) =>
+                    if matches!(
+                        status.code(),
+                        Code::Internal | Code::ResourceExhausted | Code::DeadlineExceeded
+                    ) =>
                 {
                     return Poll::Ready(Some(Err(status)));
                 }
@@ -249,19 +244,18 @@ impl Answers {
             Ok(message) => message,
             Err(error) => return Ok((session, Err(self.unreadable(error)))),
         };
+        let due = self.shared.due();
+        session.answer_by(due);
         if !is_long(&session, &message) {
-            let answered = answer_inline(&mut session, message);
+            let answered = answer(&mut session, message);
             return Ok((session, answered));
         }
-        // Envoy has no timeout in full duplex.
-        let deadline = if session.is_duplex() { Duration::ZERO } else { self.shared.deadline };
-        match Work::begin(session, message, deadline) {
+        match Work::begin(session, message, due) {
             Ok(work) => Err(State::Working(work)),
-            Err(Crowded { mut session, pass }) => {
-                session.give_up();
-                let status = self.crowded();
-                let pass = pass.map(|pass| vec![pass.given(self.shared.metrics())]);
-                Ok((session, pass.ok_or(status)))
+            Err(crowded) => {
+                let Crowded { mut session, message, rejection } = *crowded;
+                let answered = session.turn_away(message, rejection);
+                Ok((session, answered))
             }
         }
     }
@@ -272,10 +266,6 @@ impl Answers {
             Lost::Ended => internal(),
             Lost::Late => {
                 self.shared.metrics().error(ErrorKind::Deadline);
-                self.shared.turned_away.evaluation();
-                tracing::warn!(
-                    "an evaluation took longer than deadline_ms: the stream ends with an error"
-                );
                 Status::deadline_exceeded("the evaluation took longer than deadline_ms")
             }
         }
@@ -288,13 +278,6 @@ impl Answers {
         }
         error.into()
     }
-
-    /// What a stream ends with whose evaluation found no place in the queue.
-    fn crowded(&self) -> Status {
-        self.shared.metrics().error(ErrorKind::Overload);
-        self.shared.turned_away.evaluation();
-        Status::resource_exhausted("evaluation_queue_max evaluations wait")
-    }
 }
 
 /// Whether evaluating the message would hold up a thread that serves other streams as well.
@@ -302,22 +285,14 @@ fn is_long(session: &Session, message: &Incoming) -> bool {
     let more = match &message.message {
         Message::RequestBody(body) | Message::ResponseBody(body) => body.bytes.len(),
         // They are the end of a body that has come in pieces.
-        Message::RequestTrailers | Message::ResponseTrailers => 0,
-        Message::RequestHeaders(_) | Message::ResponseHeaders(_) => return false,
+        Message::RequestTrailers(_) | Message::ResponseTrailers(_) => 0,
+        Message::RequestHeaders(head) => {
+            return head.bytes() > INLINE_HEAD_BYTES_MAX;
+        }
+        Message::ResponseHeaders(_) => return false,
     };
     let bytes = session.body_bytes().map(|bytes| bytes.saturating_add(more));
     bytes.is_some_and(|bytes| bytes > session.shared().inline_body_bytes)
-}
-
-/// Answers a message on the thread that serves others as well, and counts what took too long all the same.
-fn answer_inline(session: &mut Session, message: Incoming) -> Answered {
-    let began = Instant::now();
-    let answered = answer(session, message);
-    let deadline = session.shared().deadline;
-    if !deadline.is_zero() && began.elapsed() > deadline {
-        session.shared().metrics().error(ErrorKind::Deadline);
-    }
-    answered
 }
 
 /// Answers a message, and makes an error of a panic: a bug must not be a way past the rules.
@@ -335,11 +310,15 @@ fn internal() -> Status {
 }
 
 /// The end of a stream whose next message could not be had. A reset is Envoy's right and no error: the
-/// client went away.
-fn broken(session: &Session, status: Status) -> Status {
+/// client went away. A message beyond `max_message_bytes` is a body that is too large.
+fn broken(mut session: Box<Session>, status: Status) -> Result<Answer, Status> {
     match status.code() {
-        Code::Cancelled | Code::Unknown | Code::Unavailable => status,
-        _ => refuse(session, status),
+        Code::Cancelled | Code::Unknown | Code::Unavailable => Err(status),
+        Code::OutOfRange => match session.body_too_large() {
+            Some(answer) => Ok(answer),
+            None => Err(refuse(&session, status)),
+        },
+        _ => Err(refuse(&session, status)),
     }
 }
 

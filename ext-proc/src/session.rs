@@ -6,21 +6,25 @@
 //! which Envoy treats by its failure mode, and never an answer that lets something pass.
 
 mod end;
+mod rejected;
 mod watched;
 
 use std::{sync::Arc, time::Instant};
 
+use glacis_engine::Deadline;
 use glacis_inspector::{
-    Decision, End, Hints, Inspector, Mode, Receipt, RequestHead, ResponseHead, request_id,
+    Decision, End, Hints, Inspector, Mode, Receipt, Rejection, RequestHead, ResponseHead,
+    request_id,
 };
 use glacis_service::{
+    Client,
     chance::{lot, random_id},
-    now,
+    clock, now,
 };
 use tonic::Status;
 
 use crate::{
-    admission::{Share, UNANNOUNCED_BYTES},
+    admission::Share,
     alarm::Alarm,
     duplex::{Held, Seen},
     metrics::{ProfileMetrics, phase_name},
@@ -29,12 +33,8 @@ use crate::{
     reply::{self, Answer, ModeOverride, Part},
     shared::Shared,
     trace::{Context, Exchange},
-    wire::{Body, BodyMode, Head, Incoming, Message, Modes},
-    work::Pass,
+    wire::{Body, BodyMode, Head, Incoming, Message, Modes, Trailers},
 };
-
-/// Request headers that only Glacis may set: a client's are taken out before the request goes on.
-const OWN_HEADERS: &str = "x-glacis-";
 
 /// How far one half of the exchange, request or response, has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +53,12 @@ enum Half {
 #[derive(Debug)]
 pub(crate) struct Session {
     shared: Arc<Shared>,
-    /// Its part of the room for bodies.
-    share: Share,
+    /// Why it is not evaluated, if that is known before its headers come.
+    turned_down: Option<Rejection>,
+    /// Its part of the memory for bodies.
+    body_memory: Share,
+    /// Its place among the requests that wait for their bodies.
+    waits: Share,
     /// The profile that came with the stream.
     named: Option<String>,
     /// The trace that came with the stream.
@@ -83,6 +87,10 @@ pub(crate) struct Session {
     given_up: bool,
     /// The verdict was final and the exchange is counted: its inspector is at work elsewhere.
     concluded: bool,
+    /// Trailers that come after that are taken out of the request, as rules do not see them.
+    takes_trailers_out: bool,
+    /// When the answer to the message under evaluation is due.
+    due: Option<Instant>,
 }
 
 /// A message that Envoy must not send where the exchange is.
@@ -119,10 +127,13 @@ impl Session {
         shared: Arc<Shared>,
         named: Option<String>,
         context: Option<Context>,
+        turned_down: Option<Rejection>,
     ) -> Self {
         shared.metrics.streams_open.inc();
         Self {
-            share: Share::none(Arc::clone(&shared.body_room)),
+            turned_down,
+            body_memory: Share::none(Arc::clone(&shared.body_memory), None),
+            waits: Share::none(Arc::clone(&shared.waits), None),
             shared,
             named,
             context,
@@ -140,7 +151,14 @@ impl Session {
             refused: false,
             given_up: false,
             concluded: false,
+            takes_trailers_out: false,
+            due: None,
         }
+    }
+
+    /// Has the evaluation of the next message end at a time.
+    pub(crate) const fn answer_by(&mut self, due: Option<Instant>) {
+        self.due = due;
     }
 
     /// Whether the stream may end with OK.
@@ -214,7 +232,8 @@ impl Session {
             }
             _ => None,
         };
-        Ok(self.give_back(Seen { part, piece, answer }))
+        let answers = self.give_back(Seen { part, piece, answer });
+        self.or_fail(answers)
     }
 
     /// Answers what comes behind the request's headers.
@@ -228,10 +247,10 @@ impl Session {
         Ok(match message {
             Message::RequestHeaders(_) => return Err(Misordered::RequestHeadersTwice.into()),
             Message::RequestBody(body) => self.request_body(body)?,
-            Message::RequestTrailers => self.request_trailers()?,
+            Message::RequestTrailers(trailers) => self.request_trailers(trailers)?,
             Message::ResponseHeaders(head) => self.response_headers(head)?,
             Message::ResponseBody(body) => self.response_body(body)?,
-            Message::ResponseTrailers => self.response_trailers()?,
+            Message::ResponseTrailers(trailers) => self.response_trailers(trailers)?,
         })
     }
 
@@ -253,29 +272,14 @@ impl Session {
         held.answers(seen, matches!(half, Half::Body(_)))
     }
 
-    /// The answer to a message for whose verdict Envoy cannot wait, if rules may not block: a profile that
-    /// only looks on must not refuse anything because it is slow.
-    pub(crate) fn pass_without_verdict(&self, message: &Message) -> Option<Pass> {
-        // The end of the stream would be the end of the body.
-        if self.is_duplex() {
-            return None;
-        }
-        let receipt = self.inspector.as_ref()?.receipt_without_verdict()?;
-        let mut answer = reply::pass(part(message), Vec::new());
-        answer.dynamic_metadata = reply::metadata(&receipt);
-        Some(Pass { answer, verdict: receipt.verdict })
-    }
-
     fn request_headers(&mut self, head: &Head) -> Result<Answer, Status> {
         if self.request != Half::Headers || self.response != Half::Headers {
             return Err(Misordered::RequestHeadersTwice.into());
         }
-        let hints = Hints {
-            stream: self.named.as_deref(),
-            route_metadata: head.route_profile.as_deref(),
-            route: head.route.as_deref(),
-        };
-        let profile = self.shared.choose(hints).map_err(|_| unknown_profile())?;
+        let profile = self
+            .shared
+            .choose(hints(self.named.as_deref(), head))
+            .map_err(|_| unknown_profile())?;
         let profile = Arc::clone(self.profile.insert(profile));
         let headers = head.headers();
         let id = request_id(&headers).map_or_else(random_id, str::to_owned);
@@ -284,12 +288,12 @@ impl Session {
         if profile.is_out_of_band() {
             self.watched = Some(id);
             self.check_settings(head.source.is_none());
-            return Ok(self.let_headers_pass(head));
+            return Ok(self.let_headers_pass());
         }
         let traced = self.shared.tracer.begin(self.context.take(), &headers);
         self.traced = traced.map(Box::new);
         let inspector = self.inspector.insert(profile.inspector());
-        let mut decision = inspector.request_headers(&RequestHead {
+        let head_of = RequestHead {
             headers: &headers,
             protocol: head.protocol.as_deref(),
             end_of_stream: head.end_of_stream,
@@ -299,12 +303,20 @@ impl Session {
             destination: head.destination,
             lot,
             audit_lot,
-        });
+        };
+        let mut decision = match self.turned_down {
+            Some(rejection) => inspector.turn_down(&head_of, rejection),
+            None => {
+                inspector.set_deadline(deadline(self.due));
+                inspector.request_headers(&head_of)
+            }
+        };
         if decision == Decision::NeedBody {
-            let announced = inspector.announced_body_bytes(&headers);
-            let bytes = announced.unwrap_or_else(|| inspector.held_body_bytes(UNANNOUNCED_BYTES));
-            if !self.share.grow_to(bytes) {
-                decision = inspector.request_body_overflow();
+            let client = inspector.client().map(Client::from);
+            self.body_memory = Share::none(Arc::clone(&self.shared.body_memory), client);
+            self.waits = Share::none(Arc::clone(&self.shared.waits), client);
+            if let Err(rejection) = self.waits.add(1) {
+                decision = inspector.body_not_awaited(rejection);
             }
         }
         let wants_response = inspector.wants_response();
@@ -313,8 +325,7 @@ impl Session {
             Decision::Continue | Decision::Reply(_) => Half::Done,
         };
         self.check_settings(head.source.is_none());
-        let remove = head.names_with_prefix(OWN_HEADERS);
-        let mut answer = self.follow(&decision, Part::RequestHeaders, remove);
+        let mut answer = self.follow(&decision, Part::RequestHeaders, Vec::new());
         if !self.refused {
             answer.mode_override = self.request_override(wants_response).map(Into::into);
         }
@@ -365,15 +376,17 @@ impl Session {
             }),
         };
         let wants_response = wants_response || self.records(|recorder| recorder.wanted().response);
+        // Whether Envoy is configured to send trailers is not known, and they are part of what is waited for.
         let as_configured = body == self.modes.request
             && body != BodyMode::Streamed
+            && !matches!(self.request, Half::Body(_))
             && !wants_response
             && self.modes.response == BodyMode::None;
         let response_body = if wants_response { self.modes.response } else { BodyMode::None };
         (!as_configured).then_some(ModeOverride {
             request_body: body,
-            // A streamed body that has trailers is over when they come.
-            request_trailers: body == BodyMode::Streamed,
+            // They are what follows where there is no body after all.
+            request_trailers: body != BodyMode::None,
             response_headers: wants_response,
             response_body,
             response_trailers: false,
@@ -392,26 +405,32 @@ impl Session {
         };
         self.shared.body_came();
         let bytes = inspector.body_bytes().saturating_add(body.bytes.len());
-        let end = end_of(body, mode, bytes > inspector.held_body_bytes(bytes));
-        let decision = if self.share.grow_to(inspector.held_body_bytes(bytes)) {
-            inspector.request_body(&body.bytes, end)
-        } else {
-            inspector.request_body_overflow()
+        let is_whole = bytes <= self.shared.envoy_buffer_bytes || inspector.is_whole_body(bytes);
+        let end = end_of(body, mode, is_whole, bytes > inspector.held_body_bytes(bytes));
+        inspector.set_deadline(deadline(self.due));
+        let decision = match self.body_memory.grow_to(inspector.held_body_bytes(bytes)) {
+            Ok(()) => inspector.request_body(&body.bytes, end),
+            Err(rejection) => inspector.request_body_overflow(rejection),
         };
         if decision != Decision::NeedBody {
             self.request = after_body(body, mode);
+            self.waits.release();
         }
         Ok(self.follow(&decision, Part::RequestBody, Vec::new()))
     }
 
-    fn request_trailers(&mut self) -> Result<Answer, Misordered> {
+    fn request_trailers(&mut self, trailers: &Trailers) -> Result<Answer, Misordered> {
         let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
-        let decision = match self.request {
-            Half::Body(_) => inspector.request_body(&[], End::Last),
-            _ => Decision::Continue,
-        };
+        if matches!(self.request, Half::Body(_)) {
+            self.shared.body_came();
+        }
+        inspector.set_deadline(deadline(self.due));
+        let (decision, are_seen) = inspector.request_trailers(&trailers.headers());
+        let takes_out = !are_seen && inspector.mode() == Mode::Blocking;
         self.request = Half::BodyDone;
-        Ok(self.follow(&decision, Part::RequestTrailers, Vec::new()))
+        self.waits.release();
+        let remove = if takes_out { trailers.names() } else { Vec::new() };
+        Ok(self.follow(&decision, Part::RequestTrailers, remove))
     }
 
     fn response_headers(&mut self, head: &Head) -> Result<Answer, Misordered> {
@@ -423,6 +442,7 @@ impl Session {
         if misses_body {
             self.shared.alarm(Alarm::ModeOverrideIgnored);
         }
+        inspector.set_deadline(deadline(self.due));
         let decision = inspector.response_headers(&ResponseHead {
             headers: &head.headers(),
             end_of_stream: head.end_of_stream,
@@ -452,7 +472,9 @@ impl Session {
                 recorder.wanted().response_body_bytes > 0
             }),
         };
-        let as_configured = body == self.modes.response && body != BodyMode::Streamed;
+        let as_configured = body == self.modes.response
+            && body != BodyMode::Streamed
+            && !matches!(self.response, Half::Body(_));
         let request_body = match self.request {
             Half::Body(mode) => mode,
             _ => self.mode_for_recording(self.modes.request, |recorder| {
@@ -461,10 +483,10 @@ impl Session {
         };
         (!as_configured).then_some(ModeOverride {
             request_body,
-            request_trailers: request_body == BodyMode::Streamed,
+            request_trailers: request_body != BodyMode::None,
             response_headers: true,
             response_body: body,
-            response_trailers: body == BodyMode::Streamed,
+            response_trailers: body != BodyMode::None,
         })
     }
 
@@ -481,10 +503,11 @@ impl Session {
         let bytes = inspector.body_bytes().saturating_add(body.bytes.len());
         let held = self.held_response.bytes().saturating_add(body.bytes.len());
         let too_large = held > inspector.program().limits().response_body_bytes_max;
-        let decision = if self.share.grow_to(bytes) {
-            inspector.response_body(&body.bytes, end_of(body, mode, too_large))
-        } else {
-            inspector.response_body_overflow()
+        let is_whole = bytes <= self.shared.envoy_buffer_bytes;
+        inspector.set_deadline(deadline(self.due));
+        let decision = match self.body_memory.grow_to(bytes) {
+            Ok(()) => inspector.response_body(&body.bytes, end_of(body, mode, is_whole, too_large)),
+            Err(_) => inspector.response_body_overflow(),
         };
         if decision != Decision::NeedBody {
             self.response = after_body(body, mode);
@@ -492,12 +515,10 @@ impl Session {
         Ok(self.follow(&decision, Part::ResponseBody, Vec::new()))
     }
 
-    fn response_trailers(&mut self) -> Result<Answer, Misordered> {
+    fn response_trailers(&mut self, trailers: &Trailers) -> Result<Answer, Misordered> {
         let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
-        let decision = match self.response {
-            Half::Body(_) => inspector.response_body(&[], End::Last),
-            _ => Decision::Continue,
-        };
+        inspector.set_deadline(deadline(self.due));
+        let decision = inspector.response_trailers(&trailers.headers());
         self.response = Half::BodyDone;
         Ok(self.follow(&decision, Part::ResponseTrailers, Vec::new()))
     }
@@ -534,22 +555,32 @@ const fn part(message: &Message) -> Part {
     match message {
         Message::RequestHeaders(_) => Part::RequestHeaders,
         Message::RequestBody(_) => Part::RequestBody,
-        Message::RequestTrailers => Part::RequestTrailers,
+        Message::RequestTrailers(_) => Part::RequestTrailers,
         Message::ResponseHeaders(_) => Part::ResponseHeaders,
         Message::ResponseBody(_) => Part::ResponseBody,
-        Message::ResponseTrailers => Part::ResponseTrailers,
+        Message::ResponseTrailers(_) => Part::ResponseTrailers,
     }
 }
 
 /// Whether a piece of a body is the last, which each mode tells differently.
 ///
-/// Buffered: there is one piece, also when trailers follow and Envoy says that the stream goes on.
-/// Buffered partially: there is one piece, and if the stream goes on it is not the whole body (or
-/// trailers follow; the two look alike). In full duplex everything is held here: no more than is inspected.
-const fn end_of(body: &Body, mode: BodyMode, too_large: bool) -> End {
+/// | mode | next message from Envoy | how the verdict is reached |
+/// |---|---|---|
+/// | any | response headers | by rules without the body, as Envoy has answered itself; counted as `body_not_sent` |
+/// | any | end of the stream | not at all: the stream ends with an error |
+/// | any | trailers | by rules with what came of the body; they see the trailers |
+/// | buffered, partially | body, which ends the stream | by rules with the body |
+/// | buffered | body, and the stream goes on | by rules with the body: Envoy has sent all of it, and trailers follow |
+/// | partially | body, and the stream goes on | by rules with the body if it is known to be whole (`is_whole`: trailers follow); else it is cut off, which `oversized_body` decides |
+/// | streamed | a piece | not yet; at the last by rules with all pieces |
+/// | full duplex | a piece | not yet; at the last, or as soon as there is more than is inspected (`too_large`) |
+///
+/// Trailers after the verdict are not seen by rules, and taken out of the request where rules may block.
+const fn end_of(body: &Body, mode: BodyMode, is_whole: bool, too_large: bool) -> End {
     match mode {
         BodyMode::Buffered => End::Last,
         _ if body.end_of_stream => End::Last,
+        BodyMode::BufferedPartial if is_whole => End::Last,
         BodyMode::BufferedPartial => End::Truncated,
         BodyMode::FullDuplex if too_large => End::Truncated,
         BodyMode::Streamed | BodyMode::FullDuplex | BodyMode::None => End::More,
@@ -562,6 +593,20 @@ const fn after_body(body: &Body, mode: BodyMode) -> Half {
         BodyMode::FullDuplex if !body.end_of_stream => Half::Done,
         _ => Half::BodyDone,
     }
+}
+
+/// What says to which profile a request belongs.
+fn hints<'h>(named: Option<&'h str>, head: &'h Head) -> Hints<'h> {
+    Hints {
+        stream: named,
+        route_metadata: head.route_profile.as_deref(),
+        route: head.route.as_deref(),
+    }
+}
+
+/// The deadline for the engine; none where nothing is due.
+fn deadline(due: Option<Instant>) -> Option<Deadline> {
+    due.map(|due| Deadline::new(clock::nanoseconds, clock::at(due)))
 }
 
 fn unknown_profile() -> Status {

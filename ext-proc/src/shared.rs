@@ -7,13 +7,14 @@ use std::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
+    time::Instant,
 };
 
-use glacis_inspector::{Hints, Inspector, UnknownProfile};
+use glacis_inspector::{Hints, Inspector, Rejection, UnknownProfile};
 use glacis_service::{Evaluators, Priority, alarm::AlarmLog, now, reload::Reloads};
 
 use crate::{
-    admission::{BodyRoom, TurnedAway},
+    admission::{Pool, Streams},
     alarm::Alarm,
     audit::AuditLog,
     bans::BanQueue,
@@ -46,8 +47,15 @@ pub(crate) struct Shared {
     pub(crate) deadline: Duration,
     evaluators: Evaluators,
     pub(crate) out_of_band: OutOfBand,
-    pub(crate) body_room: Arc<BodyRoom>,
-    pub(crate) turned_away: TurnedAway,
+    /// Bytes of bodies under inspection.
+    pub(crate) body_memory: Arc<Pool>,
+    /// Requests that wait for their bodies.
+    pub(crate) waits: Arc<Pool>,
+    /// Evaluations that wait for a thread.
+    pub(crate) queue: Arc<Pool>,
+    pub(crate) streams: Arc<Streams>,
+    /// Bytes that every Envoy buffers of a body at least.
+    pub(crate) envoy_buffer_bytes: usize,
     alarms: AlarmLog,
     /// Bodies in a row that were asked for and did not come.
     bodies_missed: AtomicU32,
@@ -71,8 +79,12 @@ impl Shared {
         metrics.loaded(None, &rulesets);
         let bans = BanQueue::start(&config.bans, metrics.bans.clone(), &metrics.stores)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads =
-            if config.evaluation_threads == 0 { cores } else { config.evaluation_threads };
+        let threads = match config.evaluation_threads {
+            // With one alone nobody is served while it works for somebody else.
+            0 => cores.max(2),
+            threads => threads,
+        };
+        let pool = |max, full| Arc::new(Pool::new(max, config.client_share_percent, full));
         Ok(Self {
             rulesets: RwLock::new(Arc::new(rulesets)),
             metrics,
@@ -82,8 +94,11 @@ impl Shared {
             deadline: Duration::from_millis(config.deadline_ms),
             evaluators: Evaluators::start(threads, config.evaluation_queue_max, Priority::Awaited)?,
             out_of_band: OutOfBand::start(config)?,
-            body_room: Arc::new(BodyRoom::new(config.body_bytes_max)),
-            turned_away: TurnedAway::default(),
+            body_memory: pool(config.body_bytes_max, Rejection::BodyOverflow),
+            waits: pool(config.max_streams, Rejection::MaxStreams),
+            queue: pool(config.evaluation_queue_max, Rejection::QueueFull),
+            streams: Arc::new(Streams::new(config.max_streams)),
+            envoy_buffer_bytes: config.envoy_buffer_bytes,
             alarms: AlarmLog::default(),
             bodies_missed: AtomicU32::new(0),
             unasked_responses: AtomicBool::new(false),
@@ -131,16 +146,22 @@ impl Shared {
         self.metrics.streams_open.get() > IDLE_STREAMS_MAX
     }
 
+    /// When the answer to a message that comes now is due; `None` for never.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        (!self.deadline.is_zero()).then(|| Instant::now() + self.deadline)
+    }
+
+    /// How long after that an answer is awaited that is nearly done: the engine ends a little after its deadline.
+    pub(crate) fn grace(&self) -> Duration {
+        self.deadline / 8
+    }
+
     pub(crate) const fn evaluators(&self) -> &Evaluators {
         &self.evaluators
     }
 
     pub(crate) const fn out_of_band(&self) -> &OutOfBand {
         &self.out_of_band
-    }
-
-    pub(crate) fn body_room(&self) -> &BodyRoom {
-        &self.body_room
     }
 
     pub(crate) const fn tracer(&self) -> &Tracer {
@@ -208,6 +229,12 @@ impl Shared {
         );
         // Outside the lock: the last of the old ones to go takes a while.
         drop(old);
+    }
+
+    /// The profile of an exchange, which is chosen again when its evaluation begins.
+    pub(crate) fn foresee(&self, hints: Hints<'_>) -> Option<Arc<Profile>> {
+        let rulesets = self.rulesets();
+        rulesets.profiles.choose(hints).ok().map(|choice| Arc::clone(choice.profile))
     }
 
     /// The profile of an exchange.

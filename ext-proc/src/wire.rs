@@ -14,7 +14,7 @@ use glacis_inspector::{
 use tonic::Status;
 
 pub(crate) use message::ProcessingRequest;
-use message::{Group, HeaderValue, HttpBody, HttpHeaders, Part};
+use message::{Group, HeaderMap, HeaderValue, HttpBody, HttpHeaders, HttpTrailers, Part};
 
 /// The attribute with the profile of a route. What Envoy is given in `request_attributes` are expressions
 /// (CEL), and come back under their own text: this one looks into the metadata of the route.
@@ -25,10 +25,10 @@ const ROUTE_PROFILE: &str = "xds.route_metadata.filter_metadata.glacis.profile";
 pub(crate) enum Message {
     RequestHeaders(Head),
     RequestBody(Body),
-    RequestTrailers,
+    RequestTrailers(Trailers),
     ResponseHeaders(Head),
     ResponseBody(Body),
-    ResponseTrailers,
+    ResponseTrailers(Trailers),
 }
 
 /// What a message says besides its part.
@@ -71,6 +71,12 @@ pub(crate) struct Head {
     pub(crate) route: Option<String>,
     /// The profile that the route's metadata names.
     pub(crate) route_profile: Option<String>,
+}
+
+/// Trailers, as received.
+#[derive(Clone, Debug)]
+pub(crate) struct Trailers {
+    fields: Vec<HeaderValue>,
 }
 
 /// A body, or a piece of one.
@@ -119,12 +125,12 @@ impl TryFrom<ProcessingRequest> for Incoming {
                 Message::RequestHeaders(Head::new(head, &sent.attributes)?)
             }
             Part::RequestBody(body) => Message::RequestBody(body.into()),
-            Part::RequestTrailers(_) => Message::RequestTrailers,
+            Part::RequestTrailers(trailers) => Message::RequestTrailers(trailers.try_into()?),
             Part::ResponseHeaders(head) => {
                 Message::ResponseHeaders(Head::new(head, &sent.attributes)?)
             }
             Part::ResponseBody(body) => Message::ResponseBody(body.into()),
-            Part::ResponseTrailers(_) => Message::ResponseTrailers,
+            Part::ResponseTrailers(trailers) => Message::ResponseTrailers(trailers.try_into()?),
         };
         Ok(Self { message, observability_mode: sent.observability_mode, modes })
     }
@@ -160,10 +166,7 @@ impl From<BodyMode> for BodySendMode {
 impl Head {
     fn new(head: HttpHeaders, attributes: &[Group]) -> Result<Self, WireError> {
         let address = |name| attribute(attributes, name).and_then(parse_endpoint);
-        let headers = head.headers.map(|map| map.headers).unwrap_or_default();
-        if headers.iter().any(|header| core::str::from_utf8(&header.key).is_err()) {
-            return Err(WireError::Name);
-        }
+        let headers = fields(head.headers)?;
         Ok(Self {
             source: address("source.address"),
             destination: address("destination.address"),
@@ -223,16 +226,34 @@ impl Head {
             end_of_stream: self.end_of_stream,
         })
     }
+}
 
-    /// Names of headers that begin with `prefix`, which is in lower case.
-    pub(crate) fn names_with_prefix(&self, prefix: &str) -> Vec<String> {
-        let begins = |name: &&Bytes| {
-            let start = name.get(..prefix.len());
-            start.is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
-        };
-        let names = self.headers.iter().map(|header| &header.key).filter(begins);
-        names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+impl Trailers {
+    /// The fields, as those of [`Head::headers`].
+    pub(crate) fn headers(&self) -> Vec<Header<'_>> {
+        self.fields.iter().map(header).collect()
     }
+
+    /// The names of all fields.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let name = |field: &HeaderValue| String::from_utf8_lossy(&field.key).into_owned();
+        self.fields.iter().map(name).collect()
+    }
+}
+
+impl TryFrom<HttpTrailers> for Trailers {
+    type Error = WireError;
+
+    fn try_from(sent: HttpTrailers) -> Result<Self, WireError> {
+        Ok(Self { fields: fields(sent.trailers)? })
+    }
+}
+
+/// The fields of headers or trailers.
+fn fields(map: Option<HeaderMap>) -> Result<Vec<HeaderValue>, WireError> {
+    let fields = map.map(|map| map.headers).unwrap_or_default();
+    let is_text = |field: &HeaderValue| core::str::from_utf8(&field.key).is_ok();
+    if fields.iter().all(is_text) { Ok(fields) } else { Err(WireError::Name) }
 }
 
 fn header(header: &HeaderValue) -> Header<'_> {
@@ -319,7 +340,6 @@ mod tests {
         let path = (&b":path"[..], &b"ra\xffw"[..]);
         let (accept, own) = ((&b"accept"[..], &b"text"[..]), (&b"X-Glacis-Test"[..], &b"text"[..]));
         assert_eq!(pairs, [path, accept, own]);
-        assert_eq!(head.names_with_prefix("x-glacis-"), ["X-Glacis-Test"]);
         assert!(head.end_of_stream);
         assert_eq!(head.source.map(|source| source.port), Some(80));
         assert_eq!((head.destination, head.protocol.as_deref()), (None, None));

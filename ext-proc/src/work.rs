@@ -4,17 +4,18 @@ use core::{
     future::Future,
     pin::Pin,
     task::{Context, Poll},
-    time::Duration,
 };
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
+use glacis_inspector::Rejection;
 use glacis_service::{GivenUp, Waiting};
 use tokio::{
     sync::oneshot,
-    time::{Sleep, sleep},
+    time::{Sleep, sleep_until},
 };
 
 use crate::{
+    admission::Share,
     metrics::Metrics,
     reply::Answer,
     service::{Answered, answer},
@@ -27,20 +28,20 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Work {
     done: oneshot::Receiver<Done>,
-    deadline: Option<Pin<Box<Sleep>>>,
+    timer: Option<Pin<Box<Sleep>>>,
     _waiting: Waiting,
-    pass: Option<Box<Pass>>,
+    fallback: Option<Box<Fallback>>,
 }
 
-/// The answer if there will be no verdict.
+/// The answer if there will be no verdict in time.
 #[derive(Debug)]
-pub(crate) struct Pass {
+pub(crate) struct Fallback {
     pub(crate) answer: Answer,
     /// The verdict of the receipt in it.
     pub(crate) verdict: &'static str,
 }
 
-impl Pass {
+impl Fallback {
     /// The answer, which is counted as it is given: mostly the verdict comes in time, with a receipt of its own.
     pub(crate) fn given(self, metrics: &Metrics) -> Answer {
         metrics.receipt(self.verdict);
@@ -54,7 +55,7 @@ pub(crate) type Done = (Box<Session>, Answered);
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// The deadline has passed.
+    /// There was no verdict in time.
     Late,
     /// The thread is gone: the process ends.
     Ended,
@@ -64,7 +65,9 @@ pub(crate) enum Lost {
 #[derive(Debug)]
 pub(crate) struct Crowded {
     pub(crate) session: Box<Session>,
-    pub(crate) pass: Option<Box<Pass>>,
+    pub(crate) message: Incoming,
+    /// Whether it is the queue that is full, or the client's share of it.
+    pub(crate) rejection: Rejection,
 }
 
 /// What goes to the thread.
@@ -74,28 +77,40 @@ pub(crate) struct Job {
     message: Incoming,
     given_up: GivenUp,
     queued: Instant,
+    due: Option<Instant>,
+    /// In the queue.
+    place: Share,
 }
 
 impl Work {
-    /// Queues the evaluation. Gives the session back when there is no place.
+    /// Queues the evaluation, which has to end by `due`. Gives the session and the message back when there is no place.
     pub(crate) fn begin(
         session: Box<Session>,
         message: Incoming,
-        deadline: Duration,
-    ) -> Result<Self, Crowded> {
+        due: Option<Instant>,
+    ) -> Result<Self, Box<Crowded>> {
         let waiting = Waiting::default();
         let shared = session.shared_by();
-        let pass = session.pass_without_verdict(&message.message).map(Box::new);
-        let job = Job { session, message, given_up: waiting.given_up(), queued: Instant::now() };
+        let client = session.client(&message.message);
+        let mut place = Share::none(Arc::clone(&shared.queue), client);
+        if let Err(rejection) = place.add(1) {
+            return Err(Box::new(Crowded { session, message, rejection }));
+        }
+        let fallback = session.without_verdict(&message.message).map(Box::new);
+        // Envoy has no timeout in full duplex, and waits for what it has given away.
+        let patience = due.filter(|_| !session.is_duplex()).map(|due| due + shared.grace());
+        let queued = Instant::now();
+        let job = Job { session, message, given_up: waiting.given_up(), queued, due, place };
         shared.metrics().evaluations_waiting.inc();
-        match shared.evaluators().submit(job, evaluate) {
+        match shared.evaluators().submit_for(client, job, evaluate) {
             Ok(done) => {
-                let deadline = (!deadline.is_zero()).then(|| Box::pin(sleep(deadline)));
-                Ok(Self { done, deadline, _waiting: waiting, pass })
+                let timer = patience.map(|patience| Box::pin(sleep_until(patience.into())));
+                Ok(Self { done, timer, _waiting: waiting, fallback })
             }
-            Err(job) => {
+            Err(Job { session, message, .. }) => {
                 shared.metrics().evaluations_waiting.dec();
-                Err(Crowded { session: job.session, pass })
+                let rejection = Rejection::QueueFull;
+                Err(Box::new(Crowded { session, message, rejection }))
             }
         }
     }
@@ -103,22 +118,24 @@ impl Work {
 
 /// Runs on the thread.
 fn evaluate(job: Job) -> Done {
-    let Job { mut session, message, given_up, queued } = job;
+    let Job { mut session, message, given_up, queued, due, place } = job;
+    drop(place);
     session.shared().metrics().evaluations_waiting.dec();
     session.shared().metrics().waited(queued.elapsed());
-    if given_up.is_so() {
+    let is_late = due.is_some_and(|due| due <= Instant::now());
+    if given_up.is_so() && !is_late {
         session.give_up();
         return (session, Ok(Vec::new()));
     }
-    // If it comes too late it is recorded all the same: who sent it, and what was found.
+    // What is late ends before its first rule, and is recorded: who sent it, and what it was rejected for.
     let answered = answer(&mut session, message);
     (session, answered)
 }
 
 impl Work {
-    /// The answer if there will be no verdict: none where rules may block.
-    pub(crate) const fn take_pass(&mut self) -> Option<Box<Pass>> {
-        self.pass.take()
+    /// The answer if there will be no verdict in time; none where Envoy's failure mode is to decide.
+    pub(crate) const fn take_fallback(&mut self) -> Option<Box<Fallback>> {
+        self.fallback.take()
     }
 }
 
@@ -131,7 +148,7 @@ impl Future for Work {
             Poll::Ready(Err(_)) => return Poll::Ready(Err(Lost::Ended)),
             Poll::Pending => {}
         }
-        match self.deadline.as_mut().map(|deadline| deadline.as_mut().poll(context)) {
+        match self.timer.as_mut().map(|timer| timer.as_mut().poll(context)) {
             Some(Poll::Ready(())) => Poll::Ready(Err(Lost::Late)),
             Some(Poll::Pending) | None => Poll::Pending,
         }

@@ -62,7 +62,7 @@ async fn answers_come_at_once() {
             &[
                 (post(), ASKED),
                 (Sent::body("q=attack", false), BODY),
-                (Sent::RequestTrailers, TRAILERS),
+                (Sent::RequestTrailers(&[]), TRAILERS),
             ],
         ),
         case(
@@ -77,7 +77,14 @@ async fn answers_come_at_once() {
                 (Sent::body("tack", true), "request_body back=tack end"),
             ],
         ),
-        case("messages of gRPC", &[(Sent::post("/", &["content-type: application/grpc"]), PASSED)]),
+        case(
+            "messages of gRPC",
+            &[(
+                Sent::post("/", &["content-type: application/grpc", "te: trailers"])
+                    .protocol("HTTP/2"),
+                PASSED,
+            )],
+        ),
         case("the end", &[(post(), ASKED), (Sent::End, "end")]),
         Case {
             config: "evaluation: out_of_band\nresponse: headers\n",

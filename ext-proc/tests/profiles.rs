@@ -154,6 +154,7 @@ async fn typed_settings() {
 async fn body_limits() {
     let config = r#"
 request_body_bytes_max: 10
+envoy_buffer_bytes: 0
 profiles:
   part: {oversized_body: partial}
   pass: {oversized_body: pass}
@@ -162,7 +163,7 @@ profiles:
     let service = Service::start(config, RULES).await;
     let form = "content-type: application/x-www-form-urlencoded";
     let long = "q=attack&r=0123456789";
-    let refused = "immediate 413 glacis_deny_limit deny/partial";
+    let refused = "immediate 413 glacis_reject_body_too_large reject/partial";
     let passed = "request_body allow/partial uninspected=body_truncated";
     let found = "immediate 403 glacis_deny_rule_1 deny/partial uninspected=body_truncated rules=1";
     for (profile, body, end, expected) in [

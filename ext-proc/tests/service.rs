@@ -47,7 +47,7 @@ async fn exchanges_are_counted() {
         }
     }
     let mut stream = Stream::open(service.channel().await).await.unwrap();
-    stream.send(&Sent::RequestTrailers).await;
+    stream.send(&Sent::RequestTrailers(&[])).await;
     stream.answer().await;
     counted(&service, "glacis_errors_total{kind=\"protocol\"} 1").await;
     counted(&service, "glacis_streams_open 0").await;
@@ -60,12 +60,14 @@ async fn streams_are_bounded() {
     let mut first = Stream::open(channel.clone()).await.unwrap();
     first.send(&Sent::get("/", &[])).await;
     first.answer().await;
-    let second = Stream::open(channel.clone()).await;
-    assert_eq!(second.err().unwrap().code(), tonic::Code::ResourceExhausted);
+    // One more is let in, to be rejected when its headers come.
+    let second = Stream::open(channel.clone()).await.unwrap();
+    let third = Stream::open(channel.clone()).await;
+    assert_eq!(third.err().unwrap().code(), tonic::Code::ResourceExhausted);
     counted(&service, "glacis_errors_total{kind=\"overload\"} 1").await;
     first.send(&Sent::End).await;
     assert_eq!(first.answer().await, "end");
-    drop(first);
+    drop((first, second));
     counted(&service, "glacis_streams_open 0").await;
     Stream::open(channel).await.unwrap();
 }

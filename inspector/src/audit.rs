@@ -17,6 +17,7 @@ use crate::{
     decision::Mode,
     json::Object,
     redact::{MASK, Redaction},
+    rejection::Rejection,
 };
 
 /// The shape of audit records.
@@ -63,6 +64,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) protocol: &'a str,
     pub(crate) status: u16,
     pub(crate) action: &'a str,
+    pub(crate) reason: Option<Rejection>,
     pub(crate) mode: Mode,
     pub(crate) phase: Option<Phase>,
     pub(crate) rule: Option<RuleId>,

@@ -3,7 +3,7 @@
 use crate::{
     grpc,
     json::push_string,
-    request::{Header, find, is_grpc_call},
+    request::{Header, find, has_grpc_headers},
 };
 
 /// Bytes of `Accept` that are looked at.
@@ -79,7 +79,7 @@ impl Shown {
     #[must_use]
     pub fn new(page: &BlockPage, status: u16, request: &[Header<'_>], request_id: &str) -> Self {
         let wants_html = find(request, b"accept").is_some_and(prefers_html);
-        Self::to(page, status, (wants_html, is_grpc_call(request)), request_id)
+        Self::to(page, status, (wants_html, has_grpc_headers(request)), request_id)
     }
 
     /// The same, for a client that wants HTML, or calls gRPC.

@@ -2,6 +2,8 @@
 
 use glacis_engine::{Flags, Phase, RuleEngine, RuleId, Scores};
 
+use crate::rejection::Rejection;
+
 /// What the host has to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -18,7 +20,7 @@ pub enum Decision {
 pub struct Reply {
     /// The HTTP status.
     pub status: u16,
-    /// `deny`, `redirect` or `drop`. A host that can close the connection does so for `drop`.
+    /// `deny`, `redirect`, `drop` or [`REJECT`]. A host that can close the connection does so for `drop`.
     pub action: &'static str,
     /// Headers, names in lower case.
     pub headers: Vec<(&'static str, String)>,
@@ -29,7 +31,8 @@ pub struct Reply {
     pub grpc_status: Option<u32>,
     /// The rule that refused; `None` when a limit did.
     pub rule: Option<RuleId>,
-    /// For the host's own log: letters, digits and underscores, such as `glacis_deny_rule_942100`.
+    /// For the host's own log: letters, digits and underscores, such as `glacis_deny_rule_942100` or
+    /// `glacis_reject_late`.
     pub details: String,
 }
 
@@ -99,11 +102,17 @@ pub enum Uninspected {
     RulesCutOff,
     /// It was to be evaluated after it had been answered, and there was no room for that.
     NotEvaluated,
+    /// The service was overloaded, and rules may not block.
+    Overload,
+    /// Trailers came after the verdict on the request. Where rules may block they are taken out of the request.
+    RequestTrailers,
+    /// Trailers came after the verdict on the response.
+    ResponseTrailers,
 }
 
 impl Uninspected {
     /// Every reason.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::EngineOff,
         Self::NotSampled,
         Self::BodyNotWanted,
@@ -119,6 +128,9 @@ impl Uninspected {
         Self::Late,
         Self::RulesCutOff,
         Self::NotEvaluated,
+        Self::Overload,
+        Self::RequestTrailers,
+        Self::ResponseTrailers,
     ];
 
     /// The reason as it stands in metrics and receipts.
@@ -140,6 +152,9 @@ impl Uninspected {
             Self::Late => "late",
             Self::RulesCutOff => "rules_cut_off",
             Self::NotEvaluated => "not_evaluated",
+            Self::Overload => "overload",
+            Self::RequestTrailers => "request_trailers",
+            Self::ResponseTrailers => "response_trailers",
         }
     }
 }
@@ -147,12 +162,17 @@ impl Uninspected {
 /// The verdict on a request that is evaluated after it has been answered.
 pub const OBSERVED: &str = "observed";
 
+/// The verdict on a request that has reached a limit ([`Rejection`]): no rule has found anything in it.
+pub const REJECT: &str = "reject";
+
 /// The proof that a request was looked at, for whoever comes after the host in the chain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Receipt<'a> {
-    /// `pending` while a request's body is awaited; then `allow`, `deny`, `redirect` or `drop`; or
+    /// `pending` while a request's body is awaited; then `allow`, `deny`, `redirect`, `drop` or [`REJECT`]; or
     /// [`OBSERVED`].
     pub verdict: &'static str,
+    /// The limit for which it was rejected.
+    pub reason: Option<Rejection>,
     /// Whether rules may block.
     pub mode: Mode,
     /// The phase that refused.
@@ -184,6 +204,7 @@ impl<'a> Receipt<'a> {
     pub fn observed(profile: &'a str, ruleset: &'a str, request_id: &'a str) -> Self {
         Self {
             verdict: OBSERVED,
+            reason: None,
             mode: Mode::DetectionOnly,
             phase: None,
             inspected: "later",

@@ -1,6 +1,7 @@
 //! One exchange under inspection.
 
 mod outcome;
+mod refusal;
 
 use core::{
     net::{IpAddr, Ipv4Addr},
@@ -9,19 +10,19 @@ use core::{
 use std::sync::Arc;
 
 use glacis_engine::{
-    Endpoint, Flags, MatchedRule, Phase, Profile, ProfiledRule, Program, Refusal, RuleEngine,
-    Start, Transaction, Verdict,
+    Deadline, Endpoint, Flags, MatchedRule, Phase, Profile, ProfiledRule, Program, RuleEngine,
+    Start, Transaction,
 };
 
 use crate::{
-    block_page::{Shown, prefers_html},
     client::client_of,
-    decision::{Decision, Mode, OBSERVED, Reply, Uninspected},
+    decision::{Decision, Mode, OBSERVED, REJECT, Uninspected},
+    rejection::Rejection,
     request::{
         Header, RequestHead, ResponseHead, content_length, find, is_chunked, is_event_stream,
-        is_grpc, is_grpc_call, is_tunnel, is_websocket,
+        is_grpc, is_grpc_call, is_malformed_websocket, is_tunnel, is_websocket,
     },
-    settings::{BodyOverflow, ResponseInspection, Settings, TruncatedBody},
+    settings::{BodyOverflow, GrpcBodies, ResponseInspection, Settings, TruncatedBody},
 };
 
 /// Whether a piece of a body is the last.
@@ -63,6 +64,8 @@ struct Request {
     accept: Vec<u8>,
     /// Whether it is a call of gRPC.
     is_grpc: bool,
+    /// The bytes that `Content-Length` announces.
+    content_length: Option<usize>,
 }
 
 /// An address that is not known.
@@ -81,9 +84,10 @@ pub struct Inspector {
     stage: Stage,
     request: Request,
     body_seen: bool,
-    /// A refusal that is not the engine's: for a body that the host could not bring, or only the beginning
-    /// of.
-    cut: Option<Refusal>,
+    /// When the evaluation of a message has to end.
+    deadline: Option<Deadline>,
+    /// A rejection that is not the engine's: the host reached a limit.
+    rejected: Option<(Rejection, Phase)>,
     /// Whether phase 2 has run: without it there is no verdict on the request.
     request_evaluated: bool,
     uninspected: Option<Uninspected>,
@@ -118,9 +122,11 @@ impl Inspector {
                 audit_lot: 0,
                 accept: Vec::new(),
                 is_grpc: false,
+                content_length: None,
             },
+            deadline: None,
             body_seen: false,
-            cut: None,
+            rejected: None,
             request_evaluated: false,
             uninspected: None,
             body_bytes: 0,
@@ -132,11 +138,15 @@ impl Inspector {
     pub fn request_headers(&mut self, head: &RequestHead<'_>) -> Decision {
         self.begin(head);
         self.set_mode(head.lot);
+        self.transaction.set_deadline(self.deadline);
         self.transaction.evaluate_request_headers();
         if let Some(reply) = self.refusal() {
             return reply;
         }
         if !head.end_of_stream {
+            if is_malformed_websocket(head) {
+                return self.malformed_websocket();
+            }
             self.uninspected = self.body_left_out(head);
             if self.uninspected.is_none() {
                 self.stage = Stage::RequestBody;
@@ -146,6 +156,12 @@ impl Inspector {
             self.uninspected = self.uninspected.or(Some(Uninspected::EngineOff));
         }
         self.evaluate_request()
+    }
+
+    /// Has the evaluation of each further message end by `deadline`; without one it ends by its limit of steps alone.
+    /// An evaluation that ends so is rejected where rules may block ([`Rejection::Late`]).
+    pub const fn set_deadline(&mut self, deadline: Option<Deadline>) {
+        self.deadline = deadline;
     }
 
     /// Gives back the memory of what can be found out again, while the host waits for a body.
@@ -170,7 +186,7 @@ impl Inspector {
         let client = client_of(head.source, head.headers, self.settings.trusted_hops);
         self.stage = Stage::Idle;
         self.body_seen = false;
-        self.cut = None;
+        self.rejected = None;
         self.request_evaluated = false;
         self.uninspected = None;
         self.body_bytes = 0;
@@ -185,7 +201,8 @@ impl Inspector {
         self.request.time = head.time;
         self.request.audit_lot = head.audit_lot;
         self.request.status = 0;
-        self.request.is_grpc = is_grpc_call(head.headers);
+        self.request.is_grpc = is_grpc_call(head);
+        self.request.content_length = content_length(head.headers);
         self.transaction.start(&Start {
             unique_id: head.id,
             time: head.time,
@@ -217,9 +234,9 @@ impl Inspector {
             Some(Uninspected::Tunnel)
         } else if !self.transaction.wants_request_body() {
             Some(Uninspected::BodyNotWanted)
-        } else if is_grpc(head.headers) {
+        } else if self.settings.grpc == GrpcBodies::Pass && self.request.is_grpc {
             Some(Uninspected::GrpcBody)
-        } else if self.passes_for_size(content_length(head.headers)) {
+        } else if self.passes_for_size(self.request.content_length) {
             Some(Uninspected::BodyTooLarge)
         } else {
             None
@@ -269,10 +286,44 @@ impl Inspector {
         }
     }
 
-    /// Bytes of the request's body that may have to be held, as far as its headers tell.
+    /// Takes the trailers behind the request's body, or behind its headers where there is none, and runs phase 2 if
+    /// it has waited for the body: rules see them among `REQUEST_HEADERS`.
+    ///
+    /// When the verdict was reached before, rules do not see them, and [`Decision::Continue`] does not mean that they
+    /// are good: `false` beside it says so.
+    pub fn request_trailers(&mut self, trailers: &[Header<'_>]) -> (Decision, bool) {
+        if self.stage != Stage::RequestBody {
+            let seen = trailers.is_empty() || self.mode() == Mode::Off || self.stage == Stage::Idle;
+            if !seen {
+                self.uninspected = self.uninspected.or(Some(Uninspected::RequestTrailers));
+            }
+            return (Decision::Continue, seen);
+        }
+        for trailer in plain(trailers) {
+            self.transaction.request_trailer(trailer.name, trailer.value);
+        }
+        (self.request_body(&[], End::Last), true)
+    }
+
+    /// Takes the trailers behind the response's body, as [`Self::request_trailers`] takes those of the request: rules
+    /// see them among `RESPONSE_HEADERS`.
+    pub fn response_trailers(&mut self, trailers: &[Header<'_>]) -> Decision {
+        if self.stage != Stage::ResponseBody {
+            if !trailers.is_empty() && self.wants_response() {
+                self.uninspected = self.uninspected.or(Some(Uninspected::ResponseTrailers));
+            }
+            return Decision::Continue;
+        }
+        for trailer in plain(trailers) {
+            self.transaction.response_trailer(trailer.name, trailer.value);
+        }
+        self.response_body(&[], End::Last)
+    }
+
+    /// Whether `bytes` of the request's body are all that its headers announce.
     #[must_use]
-    pub fn announced_body_bytes(&self, headers: &[Header<'_>]) -> Option<usize> {
-        content_length(headers).map(|bytes| self.held_body_bytes(bytes))
+    pub fn is_whole_body(&self, bytes: usize) -> bool {
+        self.request.content_length == Some(bytes)
     }
 
     /// Bytes that are held of a request body of this size.
@@ -281,16 +332,16 @@ impl Inspector {
         bytes.min(self.transaction.program().limits().request_body_bytes_max)
     }
 
-    /// Says that the host has no room for (the rest of) the request's body.
-    pub fn request_body_overflow(&mut self) -> Decision {
+    /// Says that the host has no room for (the rest of) the request's body: none at all, or none for this client.
+    pub fn request_body_overflow(&mut self, rejection: Rejection) -> Decision {
         if self.stage != Stage::RequestBody {
             return Decision::Continue;
         }
         self.uninspected = Some(Uninspected::BodyOverflow);
-        if self.settings.body_overflow == BodyOverflow::Reject && self.mode() == Mode::Blocking {
-            let phase = Phase::RequestBody;
-            self.cut = Some(Refusal { status: 503, rule: None, phase });
-            return self.refusal().unwrap_or(Decision::Continue);
+        if self.settings.body_overflow == BodyOverflow::Reject
+            && let Some(rejected) = self.reject(rejection)
+        {
+            return rejected;
         }
         if self.body_seen {
             self.transaction.request_body_cut();
@@ -319,17 +370,8 @@ impl Inspector {
     /// What becomes of a request when nothing was found in the beginning of its body.
     fn cut_off(&mut self) -> Decision {
         let rejects = self.settings.truncated_body == TruncatedBody::Reject;
-        if rejects && self.mode() == Mode::Blocking {
-            let phase = Phase::RequestBody;
-            self.cut = Some(Refusal { status: 413, rule: None, phase });
-        }
-        self.refusal().unwrap_or(Decision::Continue)
-    }
-
-    /// The refusal, by the engine or for a truncated body.
-    #[must_use]
-    pub fn refused(&self) -> Option<Refusal> {
-        self.transaction.verdict().refusal().copied().or(self.cut)
+        let rejected = if rejects { self.reject(Rejection::BodyTooLarge) } else { None };
+        rejected.unwrap_or(Decision::Continue)
     }
 
     /// Whether there is a verdict on the request.
@@ -341,12 +383,13 @@ impl Inspector {
     fn verdict_name(&self) -> &'static str {
         match () {
             () if self.settings.out_of_band => OBSERVED,
-            () if self.cut.is_some() => "deny",
+            () if self.rejection().is_some() => REJECT,
             () => self.transaction.verdict().name(),
         }
     }
 
     fn evaluate_request(&mut self) -> Decision {
+        self.transaction.set_deadline(self.deadline);
         self.transaction.evaluate_request_body();
         self.request_evaluated = true;
         if self.transaction.flags().request_body_truncated {
@@ -381,6 +424,7 @@ impl Inspector {
         for header in plain(head.headers) {
             self.transaction.response_header(header.name, header.value);
         }
+        self.transaction.set_deadline(self.deadline);
         self.transaction.evaluate_response_headers();
         if let Some(reply) = self.refusal() {
             return reply;
@@ -420,37 +464,6 @@ impl Inspector {
         self.transaction.evaluate_response_body();
         self.stage = Stage::ResponseDone;
         self.refusal().unwrap_or(Decision::Continue)
-    }
-
-    /// The answer to give if the verdict is a refusal.
-    fn refusal(&mut self) -> Option<Decision> {
-        let refusal = self.refused()?;
-        let action = self.verdict_name();
-        let location = match self.transaction.verdict() {
-            Verdict::Redirect { location, .. } => Some(header_value(location)),
-            _ => None,
-        };
-        self.stage = Stage::Refused;
-        let status = match (&location, self.settings.block_status) {
-            (None, Some(status)) => status,
-            _ => refusal.status,
-        };
-        self.request.status = status;
-        let details = match refusal.rule {
-            Some(rule) => format!("glacis_{action}_rule_{rule}"),
-            None => format!("glacis_{action}_limit"),
-        };
-        let rule = refusal.rule;
-        let request = &self.request;
-        let wants = (prefers_html(&request.accept), request.is_grpc);
-        let shown = Shown::to(&self.settings.block_page, status, wants, &request.id);
-        let Shown { mut headers, body, grpc_status } = shown;
-        if grpc_status.is_none() {
-            headers.extend(location.map(|location| ("location", location)));
-            headers.extend((status == 503).then(|| ("retry-after", "1".to_owned())));
-        }
-        let reply = Reply { status, action, headers, body, grpc_status, rule, details };
-        Some(Decision::Reply(Box::new(reply)))
     }
 
     /// Whether rules may block this exchange.
@@ -531,9 +544,4 @@ fn plain<'h, 'a>(headers: &'h [Header<'a>]) -> impl Iterator<Item = &'h Header<'
 fn remember(place: &mut Vec<u8>, bytes: &[u8]) {
     place.clear();
     place.extend_from_slice(bytes.get(..bytes.len().min(REMEMBERED_BYTES_MAX)).unwrap_or_default());
-}
-
-/// A value that cannot break out of its header: macros in `redirect` may carry what a client sent.
-fn header_value(text: &str) -> String {
-    text.chars().filter(|character| !character.is_control()).collect()
 }

@@ -28,6 +28,7 @@ mod json;
 mod pool;
 mod profile;
 mod redact;
+mod rejection;
 mod request;
 mod sample;
 mod settings;
@@ -36,15 +37,18 @@ mod time;
 pub use audit::AuditFormat;
 pub use block_page::{BlockPage, Shown};
 pub use client::{client_of, parse_endpoint};
-pub use decision::{Decision, Mode, OBSERVED, Outcome, Receipt, Reply, Uninspected};
+pub use decision::{Decision, Mode, OBSERVED, Outcome, REJECT, Receipt, Reply, Uninspected};
 pub use first_verdict::{BundleError, First, FirstVerdict, RuleBundle};
 pub use inspector::{End, Inspector};
 pub use pool::Pool;
 pub use profile::{Choice, Hints, Profiles, UnknownProfile, UnknownProfilePolicy};
 pub use redact::{Redaction, SECRET_NAMES};
+pub use rejection::Rejection;
 pub use request::{
     Header, RequestHead, ResponseHead, cookies, cookies_without, find, has_body, has_response_body,
     query, request_id,
 };
 pub use sample::Sample;
-pub use settings::{BodyOverflow, ResponseInspection, Settings, TruncatedBody};
+pub use settings::{
+    BodyOverflow, GrpcBodies, LatePolicy, ResponseInspection, Settings, TruncatedBody,
+};

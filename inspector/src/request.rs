@@ -118,8 +118,8 @@ fn media_type<'a>(headers: &[Header<'a>]) -> &'a [u8] {
     value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii()
 }
 
-/// Whether the body is a stream of gRPC messages (`application/grpc`, `application/grpc+proto`,
-/// `application/grpc-web`): it has no end to wait for, and nothing a rule could read.
+/// Whether the media type is one of gRPC (`application/grpc`, `application/grpc+proto`, `application/grpc-web`).
+/// Any client may write it: see [`is_grpc_call`].
 pub(crate) fn is_grpc(headers: &[Header<'_>]) -> bool {
     const GRPC: &[u8] = b"application/grpc";
     let media = media_type(headers);
@@ -127,9 +127,25 @@ pub(crate) fn is_grpc(headers: &[Header<'_>]) -> bool {
     start.eq_ignore_ascii_case(GRPC) && matches!(rest.first(), None | Some(b'+' | b'-'))
 }
 
-/// Whether the request is a call of gRPC itself, not of gRPC-Web, whose clients read an answer of HTTP.
-pub(crate) fn is_grpc_call(headers: &[Header<'_>]) -> bool {
-    is_grpc(headers) && !media_type(headers).contains(&b'-')
+/// Whether the request is a call of gRPC itself, not of gRPC-Web, whose clients read an answer of HTTP: a POST over
+/// HTTP/2 or HTTP/3 with `te: trailers` (gRPC over HTTP/2, "Requests"). Where the host does not say which protocol it
+/// is, it is none.
+pub(crate) fn is_grpc_call(head: &RequestHead<'_>) -> bool {
+    is_multiplexed(head) && has_grpc_headers(head.headers)
+}
+
+/// Whether the headers are those of a call of gRPC, for a host that does not know the protocol: only what is shown to
+/// a client may depend on it.
+pub(crate) fn has_grpc_headers(headers: &[Header<'_>]) -> bool {
+    find(headers, b":method").is_some_and(|method| method == b"POST")
+        && has_token(headers, b"te", b"trailers")
+        && is_grpc(headers)
+        && !media_type(headers).contains(&b'-')
+}
+
+/// Whether the protocol is HTTP/2 or HTTP/3.
+fn is_multiplexed(head: &RequestHead<'_>) -> bool {
+    head.protocol.is_some_and(|name| name.starts_with("HTTP/2") || name.starts_with("HTTP/3"))
 }
 
 /// Whether the body is a stream of server-sent events, which has no end to wait for.
@@ -145,28 +161,35 @@ pub(crate) fn is_event_stream(headers: &[Header<'_>]) -> bool {
 /// of these headers, or has a body of its own, is none: that would be a way around inspection.
 pub(crate) fn is_websocket(head: &RequestHead<'_>) -> bool {
     let headers = head.headers;
-    let method = find(headers, b":method").unwrap_or_default();
-    if find(headers, b"content-length").is_some_and(|length| length != b"0")
+    let has_method = |name: &[u8]| find(headers, b":method").is_some_and(|method| method == name);
+    let has_key = || find(headers, b"sec-websocket-key").is_some();
+    let handshake = || asks_for_websocket(headers) && (is_multiplexed(head) || has_key());
+    let extended = || find(headers, b":protocol").is_some_and(|name| name == b"websocket");
+    !has_framed_body(headers)
+        && ((has_method(b"GET") && handshake()) || (has_method(b"CONNECT") && extended()))
+}
+
+/// Whether the request asks for a WebSocket, but is no handshake: it has another method, a body, or no key. Envoy shows
+/// no end of any of them.
+pub(crate) fn is_malformed_websocket(head: &RequestHead<'_>) -> bool {
+    asks_for_websocket(head.headers) && !is_websocket(head)
+}
+
+fn asks_for_websocket(headers: &[Header<'_>]) -> bool {
+    has_token(headers, b"upgrade", b"websocket") && has_token(headers, b"connection", b"upgrade")
+}
+
+/// Whether the headers announce a body.
+fn has_framed_body(headers: &[Header<'_>]) -> bool {
+    find(headers, b"content-length").is_some_and(|length| length != b"0")
         || find(headers, b"transfer-encoding").is_some()
-    {
-        return false;
-    }
-    let multiplexed =
-        head.protocol.is_some_and(|name| name.starts_with("HTTP/2") || name.starts_with("HTTP/3"));
-    if method == b"CONNECT" {
-        return find(headers, b":protocol").is_some_and(|name| name == b"websocket");
-    }
-    method == b"GET"
-        && has_token(headers, b"upgrade", b"websocket")
-        && has_token(headers, b"connection", b"upgrade")
-        && (multiplexed || find(headers, b"sec-websocket-key").is_some())
 }
 
 /// Whether what follows the headers of a request is a body with an end: not frames of a WebSocket, a tunnel or
 /// messages of gRPC.
 #[must_use]
 pub fn has_body(head: &RequestHead<'_>) -> bool {
-    !head.end_of_stream && !is_websocket(head) && !is_tunnel(head.headers) && !is_grpc(head.headers)
+    !head.end_of_stream && !is_websocket(head) && !is_tunnel(head.headers) && !is_grpc_call(head)
 }
 
 /// The same of a response: nothing that goes on as long as somebody listens.
@@ -207,6 +230,20 @@ mod tests {
         pairs.iter().map(header).collect()
     }
 
+    fn head<'h>(headers: &'h [Header<'h>], protocol: Option<&'h str>) -> RequestHead<'h> {
+        RequestHead {
+            headers,
+            protocol,
+            end_of_stream: false,
+            id: "",
+            time: Duration::ZERO,
+            source: None,
+            destination: None,
+            lot: 0,
+            audit_lot: 0,
+        }
+    }
+
     #[test]
     fn genuine_websockets() {
         let upgrade = [("upgrade", "WebSocket"), ("connection", "keep-alive, Upgrade")];
@@ -223,18 +260,10 @@ mod tests {
             ("HTTP/2", vec![(":method", "CONNECT"), (":protocol", "connect-udp")], false),
         ] {
             let pairs: Vec<_> = more.into_iter().chain(upgrade).collect();
-            let head = RequestHead {
-                headers: &headers(&pairs),
-                protocol: Some(protocol),
-                end_of_stream: false,
-                id: "",
-                time: Duration::ZERO,
-                source: None,
-                destination: None,
-                lot: 0,
-                audit_lot: 0,
-            };
+            let headers = headers(&pairs);
+            let head = head(&headers, Some(protocol));
             assert_eq!(is_websocket(&head), expected, "{protocol} {pairs:?}");
+            assert_eq!(is_malformed_websocket(&head), !expected, "{protocol} {pairs:?}");
         }
     }
 
@@ -250,8 +279,20 @@ mod tests {
             ("", false, false),
         ] {
             let pairs = [("Content-Type", value)];
-            let headers = headers(&pairs);
-            assert_eq!((is_grpc(&headers), is_grpc_call(&headers)), (expected, is_call), "{value}");
+            assert_eq!(is_grpc(&headers(&pairs)), expected, "{value}");
+            let call = [(":method", "POST"), ("te", "trailers"), ("Content-Type", value)];
+            for (protocol, call, expected) in [
+                (Some("HTTP/2"), call, is_call),
+                (Some("HTTP/3"), call, is_call),
+                (Some("HTTP/1.1"), call, false),
+                (None, call, false),
+                (Some("HTTP/2"), [(":method", "GET"), call[1], call[2]], false),
+                (Some("HTTP/2"), [call[0], ("te", "gzip"), call[2]], false),
+            ] {
+                let headers = headers(&call);
+                let head = head(&headers, protocol);
+                assert_eq!(is_grpc_call(&head), expected, "{protocol:?} {call:?}");
+            }
         }
     }
 

@@ -35,6 +35,10 @@ pub struct Settings {
     pub truncated_body: TruncatedBody,
     /// What becomes of requests for whose body the host has no room.
     pub body_overflow: BodyOverflow,
+    /// What becomes of requests that the host cannot evaluate in time, or not at all as too much is under way.
+    pub late: LatePolicy,
+    /// Whether the messages of calls of gRPC are inspected.
+    pub grpc: GrpcBodies,
     /// What is masked in audit records.
     pub redaction: Redaction,
     /// The shape of audit records.
@@ -76,5 +80,26 @@ pub enum BodyOverflow {
     #[default]
     Reject,
     /// Nothing more of the body is inspected, and the request passes if nothing is found elsewhere in it.
+    Pass,
+}
+
+/// What becomes of a request that is not evaluated in time, where rules may block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LatePolicy {
+    /// It is rejected with 503. How long an evaluation takes is for the client to choose, and no failure.
+    #[default]
+    Reject,
+    /// The host ends with an error, and whoever asked it decides: Envoy by `failure_mode_allow`.
+    Fail,
+}
+
+/// What becomes of the messages of calls of gRPC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GrpcBodies {
+    /// They are a body as any other: the host waits for their end, and streaming calls do not work.
+    #[default]
+    Inspect,
+    /// They pass without a look at them. A call is a POST over HTTP/2 or HTTP/3 with `te: trailers` and the media
+    /// type `application/grpc`; what merely has that media type is inspected.
     Pass,
 }

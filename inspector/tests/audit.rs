@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use glacis_engine::{CollectionStore, Input, Limits, MemoryStore, NoFiles, Program};
 use glacis_inspector::{
-    AuditFormat, BodyOverflow, Decision, End, Header, Inspector, Redaction, RequestHead, Sample,
-    Settings,
+    AuditFormat, BodyOverflow, Decision, End, Header, Inspector, Redaction, Rejection, RequestHead,
+    Sample, Settings,
 };
 
 const JSON: (&str, &str) = ("content-type", "application/json");
@@ -303,7 +303,7 @@ fn a_body_without_room_is_seen_in_part() {
         for _ in 0..pieces {
             assert_eq!(inspector.request_body(b"a=b&", End::More), Decision::NeedBody);
         }
-        assert_eq!(inspector.request_body_overflow(), Decision::Continue);
+        assert_eq!(inspector.request_body_overflow(Rejection::BodyOverflow), Decision::Continue);
         assert_eq!(inspector.receipt().inspected, expected);
     }
 }

@@ -5,9 +5,9 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use glacis_engine::{Input, Limits, NoFiles, Program, RuleEngine};
+use glacis_engine::{Deadline, Input, Limits, NoFiles, Program, RuleEngine};
 use glacis_inspector::{
-    BodyOverflow, Decision, End, Header, Inspector, Receipt, RequestHead, ResponseHead,
+    BodyOverflow, Decision, End, Header, Inspector, Receipt, Rejection, RequestHead, ResponseHead,
     ResponseInspection, Sample, Settings, TruncatedBody,
 };
 
@@ -18,6 +18,8 @@ const RULES: &str = r#"
     SecResponseBodyAccess On
     SecResponseBodyMimeType text/html
     SecRule ARGS:q "@contains attack" "id:1,phase:2,deny,status:403,log"
+    SecRule REQUEST_HEADERS:x-trailer "@contains attack" "id:4,phase:2,deny,status:403,log"
+    SecRule RESPONSE_HEADERS:x-trailer "@contains secret" "id:5,phase:4,deny,status:503,log"
     SecRule RESPONSE_HEADERS:x-leak "@streq 1" "id:2,phase:3,deny,status:502,log"
     SecRule RESPONSE_BODY "@contains secret" "id:3,phase:4,deny,status:503,log"
 "#;
@@ -32,13 +34,25 @@ enum Step {
     Body(&'static str, End),
     Overflow,
     Absent,
+    /// One field, and whether rules see it.
+    Trailers((&'static str, &'static str), bool),
+    ResponseTrailers((&'static str, &'static str)),
+    /// A limit of the host.
+    Reject(Rejection),
+    /// A request of which the host has no room to evaluate even the headers.
+    TurnDown(Rejection),
+    /// What follows is evaluated too late.
+    Late,
     /// Its status, and a field.
     Response(&'static str, (&'static str, &'static str)),
     ResponseBody(&'static str, End),
     ResponseOverflow,
 }
 
-use Step::{Absent, Body, Get, Overflow, Post, Response, ResponseBody, ResponseOverflow};
+use Step::{
+    Absent, Body, Get, Late, Overflow, Post, Reject, Response, ResponseBody, ResponseOverflow,
+    ResponseTrailers, Trailers, TurnDown,
+};
 
 const HTML: (&str, &str) = ("content-type", "text/html");
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
@@ -87,8 +101,33 @@ fn take(inspector: &mut Inspector, step: Step) -> Decision {
             request(inspector, announced.unwrap_or_default(), false)
         }
         Body(text, end) => inspector.request_body(text.as_bytes(), end),
-        Overflow => inspector.request_body_overflow(),
+        Overflow => inspector.request_body_overflow(Rejection::BodyOverflow),
         Absent => inspector.request_body_absent(),
+        Trailers(field, are_seen) => {
+            let (decision, seen) = inspector.request_trailers(&headers(&[field]));
+            assert_eq!(seen, are_seen, "{field:?}");
+            decision
+        }
+        ResponseTrailers(field) => inspector.response_trailers(&headers(&[field])),
+        Reject(rejection) => inspector.reject(rejection).unwrap_or(Decision::Continue),
+        TurnDown(rejection) => inspector.turn_down(
+            &RequestHead {
+                headers: &headers(&[(":method", "GET"), (":path", "/?q=attack")]),
+                protocol: Some("HTTP/2"),
+                end_of_stream: true,
+                id: "request-1",
+                time: Duration::ZERO,
+                source: None,
+                destination: None,
+                lot: 0,
+                audit_lot: 0,
+            },
+            rejection,
+        ),
+        Late => {
+            inspector.set_deadline(Some(Deadline::new(|| 1, 1)));
+            Decision::Continue
+        }
         Response(status, field) => inspector.response_headers(&ResponseHead {
             headers: &headers(&[(":status", status), field]),
             end_of_stream: false,
@@ -98,7 +137,7 @@ fn take(inspector: &mut Inspector, step: Step) -> Decision {
     }
 }
 
-/// Verdict, what was inspected, what was not, and the phase that refused.
+/// Verdict, what was inspected, what was not, the phase that refused, and for which limit.
 fn words(receipt: &Receipt<'_>) -> String {
     let mut words = format!("{}/{}", receipt.verdict, receipt.inspected);
     if let Some(reason) = receipt.uninspected {
@@ -106,6 +145,9 @@ fn words(receipt: &Receipt<'_>) -> String {
     }
     if let Some(phase) = receipt.phase {
         words += &format!(" by {}", phase.number());
+    }
+    if let Some(reason) = receipt.reason {
+        words += &format!(" for {}", reason.name());
     }
     words
 }
@@ -140,12 +182,21 @@ fn bodies() {
         (&default, &[(OPEN, WAITS), piece, (Body("ine", End::Last), "on: allow/body")]),
         (&default, &[(OPEN, WAITS), (Body("q=attack", End::Last), "403: deny/body by 2")]),
         // Beyond the limit of the engine, which does not wait for the end.
-        (&default, &[(OPEN, WAITS), (Body("q=012345678", End::More), "413: deny/partial by 2")]),
         (
             &default,
             &[
                 (OPEN, WAITS),
-                (Body("q=fine", End::Truncated), "413: deny/partial body_truncated by 2"),
+                (Body("q=012345678", End::More), "413: reject/partial by 2 for body_too_large"),
+            ],
+        ),
+        (
+            &default,
+            &[
+                (OPEN, WAITS),
+                (
+                    Body("q=fine", End::Truncated),
+                    "413: reject/partial body_truncated by 2 for body_too_large",
+                ),
             ],
         ),
         (
@@ -194,6 +245,114 @@ fn bodies() {
     }
 }
 
+const ATTACK: (&str, &str) = ("x-trailer", "attack");
+
+/// Rules see trailers before the verdict, and the host learns when they do not.
+#[test]
+fn trailers() {
+    let default = Settings::default();
+    let full = Settings { response: ResponseInspection::Full, ..Settings::default() };
+    let rule_engine = Some(RuleEngine::DetectionOnly);
+    let detection = Settings { rule_engine, ..Settings::default() };
+    let off = Settings { rule_engine: Some(RuleEngine::Off), ..Settings::default() };
+    let piece = (Body("q=f", End::More), "more: pending/partial");
+    let last = (Body("q=f", End::Last), "on: allow/body");
+    let fine = ("x-trailer", "fine");
+    let ok = (Get("/"), "on: allow/headers");
+    let page = (Response("200", HTML), "more: allow/headers");
+    let secret = ("x-trailer", "secret");
+    for (settings, steps) in [
+        // Headers and trailers, and nothing between.
+        (&default, &[(OPEN, WAITS), (Trailers(fine, true), "on: allow/body")][..]),
+        (&default, &[(OPEN, WAITS), (Trailers(ATTACK, true), "403: deny/body by 2")]),
+        (
+            &default,
+            &[(Post("/?q=attack", ""), WAITS), (Trailers(fine, true), "403: deny/body by 2")],
+        ),
+        (&detection, &[(OPEN, WAITS), (Trailers(ATTACK, true), "on: allow/body")]),
+        (&default, &[(OPEN, WAITS), piece, (Trailers(fine, true), "on: allow/body")]),
+        (&default, &[(OPEN, WAITS), piece, (Trailers(ATTACK, true), "403: deny/body by 2")]),
+        // After the verdict.
+        (
+            &default,
+            &[(OPEN, WAITS), last, (Trailers(ATTACK, false), "on: allow/body request_trailers")],
+        ),
+        (
+            &off,
+            &[
+                (OPEN, "on: allow/none engine_off"),
+                (Trailers(ATTACK, true), "on: allow/none engine_off"),
+            ],
+        ),
+        // Of responses.
+        (&full, &[ok, page, (ResponseTrailers(fine), "on: allow/headers")]),
+        (&full, &[ok, page, (ResponseTrailers(secret), "503: deny/headers by 4")]),
+        (
+            &full,
+            &[
+                ok,
+                page,
+                (ResponseBody("a", End::Last), "on: allow/headers"),
+                (ResponseTrailers(secret), "on: allow/headers response_trailers"),
+            ],
+        ),
+        (&default, &[ok, (ResponseTrailers(secret), "on: allow/headers")]),
+    ] {
+        check(settings, steps);
+    }
+}
+
+/// A limit is no attack, and where rules may not block it is no refusal either.
+#[test]
+fn limits_of_the_host() {
+    let default = Settings { block_status: Some(499), ..Settings::default() };
+    let rule_engine = Some(RuleEngine::DetectionOnly);
+    let detection = Settings { rule_engine, ..Settings::default() };
+    let attack = (Post("/?q=attack", ""), WAITS);
+    for (settings, steps) in [
+        (
+            &default,
+            &[
+                (OPEN, WAITS),
+                (Reject(Rejection::QueueFull), "503: reject/headers by 2 for queue_full"),
+            ][..],
+        ),
+        (&detection, &[(OPEN, WAITS), (Reject(Rejection::QueueFull), "on: pending/headers")]),
+        (
+            &default,
+            &[(TurnDown(Rejection::MaxStreams), "503: reject/headers by 1 for max_streams")],
+        ),
+        (&detection, &[(TurnDown(Rejection::MaxStreams), "on: allow/headers overload")]),
+        (&detection, &[(TurnDown(Rejection::Late), "on: allow/headers late")]),
+        (
+            &default,
+            &[
+                attack,
+                (Late, "on: pending/headers"),
+                (Body("q=attack", End::Last), "503: reject/body late by 2 for late"),
+            ],
+        ),
+        (
+            &detection,
+            &[
+                attack,
+                (Late, "on: pending/headers"),
+                (Body("q=attack", End::Last), "on: allow/body late"),
+            ],
+        ),
+        // What a rule has refused it has refused.
+        (
+            &default,
+            &[
+                (Get("/?q=attack"), "499: deny/headers by 2"),
+                (Reject(Rejection::QueueFull), "on: deny/headers by 2"),
+            ],
+        ),
+    ] {
+        check(settings, steps);
+    }
+}
+
 #[test]
 fn bodies_without_room_and_bodies_that_are_not_there() {
     let default = Settings::default();
@@ -205,8 +364,21 @@ fn bodies_without_room_and_bodies_that_are_not_there() {
     let piece = (Body("q=f", End::More), "more: pending/partial");
     let attack = (Post("/?q=attack", ""), WAITS);
     for (settings, steps) in [
-        (&default, &[(OPEN, WAITS), (Overflow, "503: deny/headers body_overflow by 2")][..]),
-        (&default, &[(OPEN, WAITS), piece, (Overflow, "503: deny/partial body_overflow by 2")]),
+        (
+            &default,
+            &[
+                (OPEN, WAITS),
+                (Overflow, "503: reject/headers body_overflow by 2 for body_overflow"),
+            ][..],
+        ),
+        (
+            &default,
+            &[
+                (OPEN, WAITS),
+                piece,
+                (Overflow, "503: reject/partial body_overflow by 2 for body_overflow"),
+            ],
+        ),
         (&detection, &[(OPEN, WAITS), (Overflow, "on: allow/headers body_overflow")]),
         (&pass, &[(OPEN, WAITS), (Overflow, "on: allow/headers body_overflow")]),
         (&pass, &[attack, (Overflow, "403: deny/headers body_overflow by 2")]),

@@ -11,7 +11,8 @@
 pub mod admin;
 pub mod alarm;
 pub mod chance;
-mod clock;
+mod client;
+pub mod clock;
 pub mod command;
 pub mod config;
 mod drain;
@@ -33,6 +34,7 @@ pub mod store;
 pub mod telemetry;
 pub mod tls;
 
+pub use client::Client;
 pub use clock::now;
 pub use drain::ended_by_signal;
 pub use evaluators::{Evaluators, GivenUp, Priority, Waiting};

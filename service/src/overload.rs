@@ -1,4 +1,7 @@
-//! Noticing that a service cannot keep up, and saying so until it can.
+//! Notices that a service cannot keep up, and holds its readiness back until it can.
+//!
+//! The only sign is how late tasks run. What is rejected is no sign: a limit that one client has reached would take the
+//! service from all others.
 
 use core::time::Duration;
 
@@ -63,13 +66,11 @@ impl Hysteresis {
     }
 }
 
-/// Looks at the service for as long as the runtime runs. `strain` says what, besides late tasks, has gone
-/// wrong since it was last asked; `tell` is told of each lag.
+/// Measures how late a task runs for as long as the runtime runs, and gives each lag to `report`.
 pub fn watch(
     overload: Overload,
     readiness: &Readiness,
-    mut strain: impl FnMut() -> Option<&'static str> + Send + 'static,
-    tell: impl Fn(Duration) + Send + 'static,
+    report: impl Fn(Duration) + Send + 'static,
 ) {
     let readiness = readiness.clone();
     let mut hysteresis = Hysteresis::new(&overload);
@@ -78,18 +79,14 @@ pub fn watch(
             let due = Instant::now() + TICK;
             tokio::time::sleep_until(due).await;
             let lag = due.elapsed();
-            tell(lag);
-            let late = (lag > overload.lag_max).then_some("messages wait too long for a thread");
-            let why = strain().or(late);
-            let overloaded = hysteresis.look(why.is_some());
-            if !overloaded {
+            report(lag);
+            let is_late = lag > overload.lag_max;
+            if !hysteresis.look(is_late) {
                 if readiness.release(CAUSE) {
                     tracing::info!("no longer overloaded: ready");
                 }
-            } else if let Some(why) = why
-                && readiness.hold(CAUSE, why)
-            {
-                tracing::warn!(why, "overloaded: not ready");
+            } else if is_late && readiness.hold(CAUSE, "messages wait too long for a thread") {
+                tracing::warn!("messages wait too long for a thread: not ready");
             }
         }
     });

@@ -81,6 +81,11 @@ impl Config {
             "no request could be inspected: write 1 or more",
         )?;
         ensure(
+            (1..=100).contains(&self.client_share_percent),
+            "client_share_percent",
+            "write a number from 1 to 100: with 100 one client may hold everything",
+        )?;
+        ensure(
             self.max_message_bytes >= 1 << 20,
             "max_message_bytes",
             "headers alone can be that large: write 1048576 or more",

@@ -1,6 +1,8 @@
 //! Keys whose value is one of a few words.
 
-use glacis_inspector::{AuditFormat, ResponseInspection, TruncatedBody, UnknownProfilePolicy};
+use glacis_inspector::{
+    AuditFormat, GrpcBodies, LatePolicy, ResponseInspection, TruncatedBody, UnknownProfilePolicy,
+};
 use serde::Deserialize;
 
 /// What becomes of exclusions whose last day is over.
@@ -64,6 +66,42 @@ impl From<BodyOverflow> for glacis_inspector::BodyOverflow {
         match overflow {
             BodyOverflow::Reject => Self::Reject,
             BodyOverflow::Pass => Self::Pass,
+        }
+    }
+}
+
+/// What becomes of requests that are not evaluated in time, or for whose evaluation there is no place.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum Late {
+    Reject,
+    Fail,
+}
+
+impl From<Late> for LatePolicy {
+    fn from(late: Late) -> Self {
+        match late {
+            Late::Reject => Self::Reject,
+            Late::Fail => Self::Fail,
+        }
+    }
+}
+
+/// What becomes of the messages of calls of gRPC.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum Grpc {
+    Inspect,
+    Pass,
+}
+
+impl From<Grpc> for GrpcBodies {
+    fn from(grpc: Grpc) -> Self {
+        match grpc {
+            Grpc::Inspect => Self::Inspect,
+            Grpc::Pass => Self::Pass,
         }
     }
 }

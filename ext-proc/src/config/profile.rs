@@ -6,8 +6,8 @@ use glacis_engine::RuleEngine;
 use serde::{Deserialize, Deserializer};
 
 use super::{
-    Block, BodyOverflow, Config, Evaluation, ExclusionConfig, ExpiredExclusions, LimitsChange,
-    OversizedBody, Response, ShadowConfig, resolve_rules,
+    Block, BodyOverflow, Config, Evaluation, ExclusionConfig, ExpiredExclusions, Grpc, Late,
+    LimitsChange, OversizedBody, Response, ShadowConfig, resolve_rules,
 };
 
 /// Whether rules run, and may block.
@@ -98,6 +98,8 @@ keys!(
     request_body_bytes_max: Option<usize>,
     oversized_body: OversizedBody,
     body_overflow: BodyOverflow,
+    late: Late,
+    grpc: Grpc,
     response: Response,
     trusted_hops: usize,
     block: Block,

@@ -3,7 +3,7 @@
 //! `docs/reference/metrics.md` says what does not fit.
 
 use glacis_engine::MatchedRule;
-use glacis_inspector::{Mode, OBSERVED, Receipt};
+use glacis_inspector::{Mode, OBSERVED, REJECT, Receipt};
 use glacis_service::metrics::RESULTS;
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -28,7 +28,7 @@ pub(crate) enum Outcome {
     /// Rules that log have matched, and rules may not block.
     Detect,
     Redirect,
-    /// There is no verdict.
+    /// There is no verdict, or none of rules.
     Error,
 }
 
@@ -58,7 +58,7 @@ impl Outcome {
             }
             "allow" | OBSERVED => Self::Pass,
             "redirect" => Self::Redirect,
-            "pending" => Self::Error,
+            "pending" | REJECT => Self::Error,
             _ => Self::Block,
         }
     }

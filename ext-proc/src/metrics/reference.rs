@@ -21,7 +21,7 @@ use crate::{
     out_of_band::Dropped,
     shadow::{Comparison, ONLY},
 };
-use glacis_inspector::Uninspected;
+use glacis_inspector::{Rejection, Uninspected};
 use glacis_limit_store::{GuardedCounters, RedisCounters};
 
 const HEAD: &str = "\
@@ -80,7 +80,8 @@ numbers: those of the contract up to 30, and 50, are among them; 40, 75 and 100 
 without a verdict.
 - `severity` of rules without one is `INFO`; EMERGENCY and ALERT count as `CRITICAL`, DEBUG as `INFO`.
 - A refused request counts in `coraza_waf_blocked_requests_total` once for each category that a matched rule's tags \
-name, with the highest severity in it; with none of them, or when a limit refused, as `other`.
+name, with the highest severity in it; with none of them as `other`. \
+A request that was rejected for a limit is no block: its `outcome` is `error`.
 - `coraza_waf_plugin_rule_count` is that of the default profile.
 - Counters of rules go on over a reload; those of rules that are no longer loaded end.
 
@@ -122,8 +123,9 @@ fn labels() -> String {
         (
             "reason",
             format!(
-                "of what is uninspected: {}; out of band: {}; of what is lost: {}",
+                "of what is uninspected: {}; of what is rejected: {}; out of band: {}; of what is lost: {}",
                 names(Uninspected::ALL.map(Uninspected::name).to_vec()),
+                names(Rejection::ALL.map(Rejection::name).to_vec()),
                 listed(&Dropped::ALL.map(Dropped::name)),
                 listed(&Losses::REASONS)
             ),

@@ -38,6 +38,12 @@ pub(crate) const UNINSPECTED: Described = Described::counter(
     &["reason"],
     "Requests of which something passed without inspection, by reason",
 );
+pub(crate) const REJECTED: Described = Described::counter(
+    "glacis_rejected",
+    "requests",
+    &["reason"],
+    "Requests rejected for a limit and not by a rule, by reason",
+);
 pub(crate) const TRUNCATED: Described = Described::counter(
     "glacis_truncated_bodies",
     "bodies",
@@ -61,7 +67,7 @@ pub(crate) const ERRORS: Described = Described::counter(
     "glacis_errors",
     "errors",
     &["kind"],
-    "What went wrong, by kind; deadline: a message took longer than deadline_ms",
+    "Streams that ended with an error, by kind; deadline and overload: with late: fail, or twice max_streams",
 );
 pub(crate) const UNKNOWN_PROFILES: Described = Described::counter(
     "glacis_unknown_profiles",
@@ -229,13 +235,14 @@ pub(super) const LOST: Described = Described::counter(
 );
 
 /// Ours, in the order of the documentation.
-pub(crate) const OURS: [Described; 37] = [
+pub(crate) const OURS: [Described; 38] = [
     REQUESTS,
     SECONDS,
     SCORES,
     RULE_MATCHES,
     RECEIPTS,
     UNINSPECTED,
+    REJECTED,
     TRUNCATED,
     LIMITS,
     ALARMS,

@@ -34,6 +34,9 @@ pub(crate) fn metadata(receipt: &Receipt<'_>) -> Vec<u8> {
     fields.text("profile", receipt.profile);
     fields.text("ruleset", receipt.ruleset);
     fields.text("request_id", receipt.request_id);
+    if let Some(reason) = receipt.reason {
+        fields.text("reason", reason.name());
+    }
     if let Some(reason) = receipt.uninspected {
         fields.text("uninspected", reason.name());
     }
@@ -143,6 +146,7 @@ mod tests {
         );
         check(
             &Receipt {
+                reason: None,
                 verdict: "deny",
                 mode: Mode::Blocking,
                 phase: Some(Phase::RequestBody),

@@ -1,5 +1,7 @@
 //! The end of an exchange: with a verdict or without one, at the end of the stream or before.
 
+use glacis_inspector::Mode;
+
 use super::{Half, Session};
 use crate::wire::BodyMode;
 
@@ -61,12 +63,14 @@ impl Session {
     /// Counts the exchange, and gives the inspector back.
     fn conclude(&mut self) {
         let Some(mut inspector) = self.inspector.take() else { return };
+        self.takes_trailers_out = inspector.mode() == Mode::Blocking;
         if let Some(profile) = &self.profile {
             self.shared.conclude(profile, &mut inspector, self.traced.take());
             profile.keep(inspector);
         }
         // The stream may stay open for long, as Envoy waits for the upstream.
-        self.share.release();
+        self.body_memory.release();
+        self.waits.release();
         self.concluded = true;
     }
 

@@ -3,10 +3,10 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use glacis_inspector::{Decision, End};
+use glacis_inspector::{Decision, End, Uninspected};
 use glacis_service::chance;
 
-use super::{Half, OWN_HEADERS, Session, end_of, part};
+use super::{Half, Session, end_of, part};
 use crate::{
     out_of_band::{Dropped, OutOfBand, Task, left_out},
     profile::Profile,
@@ -39,7 +39,8 @@ impl Session {
     /// Writes down a further part.
     pub(super) fn record(&mut self, message: &Message) {
         let Some((recorder, shadowed)) = self.recorder.as_mut() else { return };
-        let end = |body: &Body, mode| end_of(body, mode, false);
+        let whole_max = self.shared.envoy_buffer_bytes;
+        let end = |body: &Body, mode| end_of(body, mode, body.bytes.len() <= whole_max, false);
         let (request, response) = (self.modes.request, self.modes.response);
         let written = match message {
             Message::RequestHeaders(_) => Ok(()),
@@ -50,7 +51,7 @@ impl Session {
                 };
                 recorder.request_body(&body.bytes, end(body, mode))
             }
-            Message::RequestTrailers => recorder.request_body(&[], End::Last),
+            Message::RequestTrailers(_) => recorder.request_body(&[], End::Last),
             Message::ResponseHeaders(head) => recorder.response_head(head.detached()),
             Message::ResponseBody(body) => {
                 let mode = match self.response {
@@ -59,7 +60,7 @@ impl Session {
                 };
                 recorder.response_body(&body.bytes, end(body, mode))
             }
-            Message::ResponseTrailers => recorder.response_body(&[], End::Last),
+            Message::ResponseTrailers(_) => recorder.response_body(&[], End::Last),
         };
         if let (Err(NoRoom), Some(profile)) = (written, &self.profile) {
             left_out(&self.shared, &profile.watch, *shadowed, Dropped::Room);
@@ -106,18 +107,24 @@ impl Session {
     }
 
     /// The answer to a request's headers that are evaluated out of band only.
-    pub(super) fn let_headers_pass(&mut self, head: &Head) -> Answer {
+    pub(super) fn let_headers_pass(&mut self) -> Answer {
         self.request = Half::Done;
-        let remove = head.names_with_prefix(OWN_HEADERS);
-        let mut answer = self.follow(&Decision::Continue, Part::RequestHeaders, remove);
+        let mut answer = self.follow(&Decision::Continue, Part::RequestHeaders, Vec::new());
         answer.mode_override = self.request_override(false).map(Into::into);
         answer
     }
 
-    /// The same for what comes behind them.
+    /// The answer to a message that nobody looks at.
     pub(super) fn let_pass(&mut self, message: &Message) -> Answer {
         let part = part(message);
-        let mut answer = self.follow(&Decision::Continue, part, Vec::new());
+        let remove = match message {
+            Message::RequestTrailers(trailers) if self.takes_trailers_out => trailers.names(),
+            _ => Vec::new(),
+        };
+        if !remove.is_empty() {
+            self.shared.metrics.uninspected(Uninspected::RequestTrailers);
+        }
+        let mut answer = self.follow(&Decision::Continue, part, remove);
         if part == Part::ResponseHeaders {
             self.response = Half::Done;
             answer.mode_override = self.response_override().map(Into::into);

@@ -74,9 +74,11 @@ pub(super) struct HttpBody {
     pub(super) end_of_stream_without_message: bool,
 }
 
-/// Trailers are not looked at.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct HttpTrailers {}
+pub(super) struct HttpTrailers {
+    #[prost(message, optional, tag = "1")]
+    pub(super) trailers: Option<HeaderMap>,
+}
 
 /// An entry of `map<string, google.protobuf.Struct>`.
 #[derive(Clone, PartialEq, Message)]

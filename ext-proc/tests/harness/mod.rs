@@ -61,10 +61,10 @@ pub struct Case<'a> {
 pub enum Sent<'a> {
     Request(Head<'a>),
     RequestBody(&'a str, bool),
-    RequestTrailers,
+    RequestTrailers(&'a [&'a str]),
     Response(u16, Vec<&'a str>),
     ResponseBody(&'a str, bool),
-    ResponseTrailers,
+    ResponseTrailers(&'a [&'a str]),
     Nothing,
     End,
     /// Nothing at all: one more answer to the message before.
@@ -180,14 +180,14 @@ impl<'a> Sent<'a> {
                 Request::RequestHeaders(http_headers(headers, head.end_of_stream))
             }
             Self::RequestBody(text, end) => Request::RequestBody(http_body(text, *end)),
-            Self::RequestTrailers => Request::RequestTrailers(HttpTrailers::default()),
+            Self::RequestTrailers(fields) => Request::RequestTrailers(http_trailers(fields)),
             Self::Response(status, headers) => {
                 let status = format!(":status: {status}");
                 let headers = [status.as_str()].into_iter().chain(headers.iter().copied());
                 Request::ResponseHeaders(http_headers(headers, false))
             }
             Self::ResponseBody(text, end) => Request::ResponseBody(http_body(text, *end)),
-            Self::ResponseTrailers => Request::ResponseTrailers(HttpTrailers::default()),
+            Self::ResponseTrailers(fields) => Request::ResponseTrailers(http_trailers(fields)),
         });
         sent
     }
@@ -202,6 +202,10 @@ fn http_headers<'a>(lines: impl Iterator<Item = &'a str>, end_of_stream: bool) -
     };
     let headers = Some(HeaderMap { headers: lines.map(header).collect() });
     HttpHeaders { headers, end_of_stream, ..HttpHeaders::default() }
+}
+
+fn http_trailers(fields: &[&str]) -> HttpTrailers {
+    HttpTrailers { trailers: http_headers(fields.iter().copied(), false).headers }
 }
 
 fn http_body(text: &str, end_of_stream: bool) -> HttpBody {
@@ -392,9 +396,12 @@ pub fn words(answer: &ProcessingResponse) -> String {
     };
     words += &format!(" {}/{}", text("verdict"), text("inspected"));
     let mode = text("mode").replace("blocking", "").replace("off", "");
-    for (name, value) in
-        [("uninspected", text("uninspected")), ("rules", text("rules")), ("mode", mode)]
-    {
+    for (name, value) in [
+        ("reason", text("reason")),
+        ("uninspected", text("uninspected")),
+        ("rules", text("rules")),
+        ("mode", mode),
+    ] {
         if !value.is_empty() {
             words += &format!(" {name}={value}");
         }
@@ -405,7 +412,10 @@ pub fn words(answer: &ProcessingResponse) -> String {
     match answer.response.as_ref().unwrap() {
         Response::RequestHeaders(headers) => {
             let mutation = headers.response.as_ref().unwrap().header_mutation.as_ref();
-            if let Some(mutation) = mutation {
+            assert_eq!(mutation, None, "headers belong to the filters before");
+        }
+        Response::RequestTrailers(trailers) => {
+            if let Some(mutation) = &trailers.header_mutation {
                 words += &format!(" remove={}", mutation.remove_headers.join(","));
             }
         }

@@ -5,6 +5,17 @@ use super::{
     harness::{Case, Sent, check},
 };
 
+const GRPC: [&str; 2] = ["content-type: application/grpc+proto", "te: trailers"];
+const PASS_GRPC: &str = "grpc: pass\n";
+const AWAITED_HTTP2: &str =
+    "request_headers pending/headers rules=10 override=BUFFERED_PARTIAL,SKIP,NONE,request_trailers";
+
+const UPGRADE: [&str; 3] = ["upgrade: websocket", "connection: Upgrade", "sec-websocket-key: a"];
+const MALFORMED: &str = "immediate 400 glacis_reject_malformed_upgrade reject/headers";
+
+/// So small that a body of six bytes may be cut off.
+const SMALL_BUFFER: &str = "envoy_buffer_bytes: 5\n";
+
 #[tokio::test]
 async fn bodies_are_asked_for() {
     let post = || Sent::post("/", &[FORM]);
@@ -20,34 +31,41 @@ async fn bodies_are_asked_for() {
                 ),
             ],
         ),
-        case(
-            "the beginning of an attack",
-            &[
-                (post(), AWAITED),
-                (
-                    Sent::body("q=attack", false),
-                    "immediate 403 glacis_deny_rule_1 deny/partial uninspected=body_truncated rules=1",
-                ),
-            ],
-        ),
-        case(
-            "the beginning of who knows what",
-            &[
-                (post(), AWAITED),
-                (
-                    Sent::body("q=fine", false),
-                    "immediate 413 glacis_deny_limit deny/partial uninspected=body_truncated",
-                ),
-            ],
-        ),
         Case {
-            config: "directives: |\n  SecRuleEngine DetectionOnly\n",
+            config: SMALL_BUFFER,
+            ..case(
+                "the beginning of an attack",
+                &[
+                    (post(), AWAITED),
+                    (
+                        Sent::body("q=attack", false),
+                        "immediate 403 glacis_deny_rule_1 deny/partial uninspected=body_truncated rules=1",
+                    ),
+                ],
+            )
+        },
+        Case {
+            config: SMALL_BUFFER,
+            ..case(
+                "the beginning of who knows what",
+                &[
+                    (post(), AWAITED),
+                    (
+                        Sent::body("q=fine", false),
+                        "immediate 413 glacis_reject_body_too_large reject/partial reason=body_too_large \
+                         uninspected=body_truncated",
+                    ),
+                ],
+            )
+        },
+        Case {
+            config: "envoy_buffer_bytes: 5\ndirectives: |\n  SecRuleEngine DetectionOnly\n",
             ..case(
                 "the beginning, detection only",
                 &[
                     (
                         post(),
-                        "request_headers pending/headers mode=detection_only override=BUFFERED_PARTIAL,SKIP,NONE",
+                        "request_headers pending/headers mode=detection_only override=BUFFERED_PARTIAL,SKIP,NONE,request_trailers",
                     ),
                     (
                         Sent::body("q=fine", false),
@@ -67,13 +85,45 @@ async fn bodies_are_asked_for() {
                 "immediate 403 glacis_drop_rule_4 drop/headers rules=4",
             )],
         ),
-        case(
-            "grpc",
-            &[(
-                Sent::post("/", &["content-type: application/grpc+proto"]),
-                "request_headers allow/headers uninspected=grpc_body",
-            )],
-        ),
+        case("grpc, by default", &[(Sent::post("/", &GRPC).protocol("HTTP/2"), AWAITED_HTTP2)]),
+        Case {
+            config: PASS_GRPC,
+            ..case(
+                "grpc",
+                &[(
+                    Sent::post("/", &GRPC).protocol("HTTP/2"),
+                    "request_headers allow/headers uninspected=grpc_body rules=10",
+                )],
+            )
+        },
+        Case {
+            config: PASS_GRPC,
+            ..case(
+                "grpc without te",
+                &[(Sent::post("/", &GRPC[..1]).protocol("HTTP/2"), AWAITED_HTTP2)],
+            )
+        },
+        Case {
+            config: PASS_GRPC,
+            ..case(
+                "grpc with another method",
+                &[(Sent::get_open("/", &GRPC).protocol("HTTP/2"), AWAITED_HTTP2)],
+            )
+        },
+        Case {
+            config: PASS_GRPC,
+            ..case(
+                "grpc over HTTP/1.1",
+                &[(
+                    Sent::post("/", &GRPC).protocol("HTTP/1.1"),
+                    "request_headers pending/headers rules=11 override=BUFFERED_PARTIAL,SKIP,NONE,request_trailers",
+                )],
+            )
+        },
+        Case {
+            config: PASS_GRPC,
+            ..case("grpc over who knows what", &[(Sent::post("/", &GRPC), AWAITED)])
+        },
         case(
             "websocket",
             &[(
@@ -84,29 +134,42 @@ async fn bodies_are_asked_for() {
                 "request_headers allow/headers uninspected=websocket",
             )],
         ),
+        case("no websocket: POST", &[(Sent::post("/", &UPGRADE), MALFORMED)]),
+        case("no websocket: no key", &[(Sent::get_open("/", &UPGRADE[..2]), MALFORMED)]),
         case(
-            "no websocket",
+            "no websocket: a body",
+            &[(Sent::get_open("/", &[&UPGRADE[..], &["content-length: 5"]].concat()), MALFORMED)],
+        ),
+        case(
+            "no websocket: an attack",
             &[(
-                Sent::post(
-                    "/",
-                    &["upgrade: websocket", "connection: Upgrade", "sec-websocket-key: a"],
-                ),
-                AWAITED,
+                Sent::get_open("/?q=attack", &UPGRADE[..2]),
+                "immediate 403 glacis_deny_rule_1 deny/headers",
             )],
         ),
+        Case {
+            config: "directives: |\n  SecRuleEngine DetectionOnly\n",
+            ..case(
+                "no websocket, detection only",
+                &[(
+                    Sent::get_open("/", &UPGRADE[..2]),
+                    "request_headers allow/headers uninspected=websocket mode=detection_only",
+                )],
+            )
+        },
         // Envoy has taken the field out: rules must not miss it.
         case(
             "chunks",
             &[(
                 Sent::post("/", &[FORM]).protocol("HTTP/1.1"),
-                "request_headers pending/headers rules=11 override=BUFFERED_PARTIAL,SKIP,NONE",
+                "request_headers pending/headers rules=11 override=BUFFERED_PARTIAL,SKIP,NONE,request_trailers",
             )],
         ),
         case(
             "chunks, and the field is there",
             &[(
                 Sent::post("/", &["transfer-encoding: chunked"]).protocol("HTTP/1.1"),
-                "request_headers pending/headers rules=11 override=BUFFERED_PARTIAL,SKIP,NONE",
+                "request_headers pending/headers rules=11 override=BUFFERED_PARTIAL,SKIP,NONE,request_trailers",
             )],
         ),
         case(
@@ -118,7 +181,7 @@ async fn bodies_are_asked_for() {
             "no chunks in HTTP/2",
             &[(
                 Sent::post("/", &[FORM]).protocol("HTTP/2"),
-                "request_headers pending/headers rules=10 override=BUFFERED_PARTIAL,SKIP,NONE",
+                "request_headers pending/headers rules=10 override=BUFFERED_PARTIAL,SKIP,NONE,request_trailers",
             )],
         ),
         case(
@@ -143,11 +206,14 @@ async fn bodies_are_asked_for() {
             )
         },
         Case {
-            config: "oversized_body: partial\n",
+            config: "oversized_body: partial\nenvoy_buffer_bytes: 5\n",
             ..case(
                 "partially",
                 &[
-                    (post(), "request_headers pending/headers override=BUFFERED_PARTIAL,SKIP,NONE"),
+                    (
+                        post(),
+                        "request_headers pending/headers override=BUFFERED_PARTIAL,SKIP,NONE,request_trailers",
+                    ),
                     (
                         Sent::body("q=fine", false),
                         "request_body allow/partial uninspected=body_truncated",
@@ -156,11 +222,14 @@ async fn bodies_are_asked_for() {
             )
         },
         Case {
-            config: "oversized_body: partial\n",
+            config: "oversized_body: partial\nenvoy_buffer_bytes: 5\n",
             ..case(
                 "partially, whole",
                 &[
-                    (post(), "request_headers pending/headers override=BUFFERED_PARTIAL,SKIP,NONE"),
+                    (
+                        post(),
+                        "request_headers pending/headers override=BUFFERED_PARTIAL,SKIP,NONE,request_trailers",
+                    ),
                     (Sent::body("q=fine", true), "request_body allow/body"),
                 ],
             )
@@ -173,7 +242,7 @@ async fn bodies_are_asked_for() {
                     (post(), AWAITED),
                     (
                         Sent::body("q=fine&r=fine", true),
-                        "immediate 413 glacis_deny_limit deny/partial",
+                        "immediate 413 glacis_reject_body_too_large reject/partial",
                     ),
                 ],
             )
@@ -187,24 +256,20 @@ async fn bodies_are_asked_for() {
 async fn configured_body_modes_are_kept() {
     let streamed = || Sent::post("/", &[FORM]).modes("STREAMED", "NONE");
     const MORE: &str = "request_body pending/partial";
+    const BUFFERED: &str =
+        "request_headers pending/headers override=BUFFERED,SKIP,NONE,request_trailers";
     for case in [
         case(
             "buffered, obeyed",
             &[
-                (
-                    Sent::post("/", &[FORM]).modes("BUFFERED", "NONE"),
-                    "request_headers pending/headers",
-                ),
+                (Sent::post("/", &[FORM]).modes("BUFFERED", "NONE"), BUFFERED),
                 (Sent::body("q=attack", true), DENIED),
             ],
         ),
         case(
             "buffered, with trailers the stream goes on",
             &[
-                (
-                    Sent::post("/", &[FORM]).modes("BUFFERED", "NONE"),
-                    "request_headers pending/headers",
-                ),
+                (Sent::post("/", &[FORM]).modes("BUFFERED", "NONE"), BUFFERED),
                 (Sent::body("q=fine", false), "request_body allow/body"),
             ],
         ),
@@ -244,7 +309,7 @@ async fn configured_body_modes_are_kept() {
             &[
                 (streamed(), STREAMED),
                 (Sent::body("q=attack", false), MORE),
-                (Sent::RequestTrailers, DENIED),
+                (Sent::RequestTrailers(&[]), DENIED),
             ],
         ),
         case(
@@ -252,7 +317,7 @@ async fn configured_body_modes_are_kept() {
             &[
                 (streamed(), STREAMED),
                 (Sent::body("q=fine", false), MORE),
-                (Sent::RequestTrailers, "request_trailers allow/body"),
+                (Sent::RequestTrailers(&[]), "request_trailers allow/body"),
             ],
         ),
         case(
@@ -264,11 +329,89 @@ async fn configured_body_modes_are_kept() {
     }
 }
 
+/// Every message that may follow headers whose body is awaited, in every mode: see the table at `end_of`.
+#[tokio::test]
+async fn trailers() {
+    const SEEN: &str = "immediate 403 glacis_deny_rule_14";
+    const TAKEN_OUT: &str =
+        "request_trailers allow/body uninspected=request_trailers remove=x-trailer";
+    let rules = format!(
+        "{}\nSecRule REQUEST_HEADERS:X-Trailer \"@streq attack\" \"id:14,phase:2,deny,log\"",
+        super::RULES
+    );
+    let attack = || Sent::RequestTrailers(&["x-trailer: attack"]);
+    let fine = || Sent::RequestTrailers(&["x-trailer: fine"]);
+    let whole = || Sent::body("q=fine", false);
+    let long = "a".repeat(20_000);
+    let mut cases = Vec::new();
+    for mode in ["NONE", "BUFFERED", "BUFFERED_PARTIAL", "STREAMED", "FULL_DUPLEX_STREAMED"] {
+        let duplex = mode == "FULL_DUPLEX_STREAMED";
+        let asked = match mode {
+            _ if duplex => String::new(),
+            "NONE" => AWAITED.to_owned(),
+            mode => format!(
+                "request_headers pending/headers override={mode},SKIP,NONE,request_trailers"
+            ),
+        };
+        let post = |path| Sent::post(path, &[FORM]).modes(mode, "NONE");
+        let good =
+            if duplex { "request_headers allow/body" } else { "request_trailers allow/body" };
+        cases.push((mode, "no body", vec![(post("/"), asked.clone()), (fine(), good.to_owned())]));
+        cases.push((
+            mode,
+            "attack in query",
+            vec![(post("/?q=attack"), asked.clone()), (fine(), DENIED.to_owned())],
+        ));
+        cases.push((
+            mode,
+            "attack in trailers",
+            vec![(post("/"), asked.clone()), (attack(), SEEN.to_owned())],
+        ));
+        let (body, last) = match mode {
+            "STREAMED" => ("request_body pending/partial", SEEN),
+            _ if duplex => ("", SEEN),
+            _ => ("request_body allow/body", TAKEN_OUT),
+        };
+        cases.push((
+            mode,
+            "attack behind a body",
+            vec![
+                (post("/"), asked.clone()),
+                (whole(), body.to_owned()),
+                (attack(), last.to_owned()),
+            ],
+        ));
+        let bodies = ["NONE", "BUFFERED_PARTIAL"];
+        if bodies.contains(&mode) {
+            let cut = "immediate 413 glacis_reject_body_too_large";
+            cases.push((
+                mode,
+                "who knows whether it is whole",
+                vec![(post("/"), asked.clone()), (Sent::body(&long, false), cut.to_owned())],
+            ));
+            let announced = Sent::post("/", &[FORM, "content-length: 20000"]).modes(mode, "NONE");
+            cases.push((
+                mode,
+                "as long as announced",
+                vec![
+                    (announced, asked),
+                    (Sent::body(&long, false), "request_body allow/body".to_owned()),
+                ],
+            ));
+        }
+    }
+    for (mode, name, steps) in &cases {
+        let steps: Vec<_> =
+            steps.iter().map(|(sent, words)| (sent.clone(), words.as_str())).collect();
+        let name = format!("{mode}: {name}");
+        check(&Case { name: &name, config: "", rules: &rules, steps: &steps }).await;
+    }
+}
+
 /// Envoy gives headers and body away, and waits for what it gets back: nothing before the verdict.
 #[tokio::test]
 async fn full_duplex() {
     let post = || Sent::post("/", &[FORM]).modes("FULL_DUPLEX_STREAMED", "NONE");
-    let grpc = ["content-type: application/grpc"];
     let long = "a".repeat(70_000);
     let (first, second) = long.split_at(64 << 10);
     let (first, second) =
@@ -295,14 +438,18 @@ async fn full_duplex() {
             &[
                 (post(), ""),
                 (Sent::body("q=fine", false), ""),
-                (Sent::RequestTrailers, "request_headers allow/body"),
+                (Sent::RequestTrailers(&[]), "request_headers allow/body"),
                 (Sent::More, "request_body back=q=fine"),
                 (Sent::More, "request_trailers allow/body"),
             ],
         ),
         case(
             "an attack with trailers",
-            &[(post(), ""), (Sent::body("q=attack", false), ""), (Sent::RequestTrailers, DENIED)],
+            &[
+                (post(), ""),
+                (Sent::body("q=attack", false), ""),
+                (Sent::RequestTrailers(&[]), DENIED),
+            ],
         ),
         case(
             "nothing in it",
@@ -317,8 +464,8 @@ async fn full_duplex() {
             "not needed",
             &[
                 (
-                    Sent::post("/", &grpc).modes("FULL_DUPLEX_STREAMED", "NONE"),
-                    "request_headers allow/headers uninspected=grpc_body",
+                    Sent::post("/", &[FORM, "x-off: 1"]).modes("FULL_DUPLEX_STREAMED", "NONE"),
+                    "request_headers allow/none uninspected=engine_off",
                 ),
                 (Sent::body("abc", false), "request_body back=abc"),
                 (Sent::body("", true), "request_body back= end"),

@@ -28,6 +28,9 @@ pub(super) fn line(entry: &Entry<'_>, transaction: &Transaction, redaction: &Red
         .string("action", entry.action)
         .string("mode", entry.mode.name())
         .string("inspected", entry.inspected);
+    if let Some(reason) = entry.reason {
+        object.string("reason", reason.name());
+    }
     // Of a response that was not inspected nothing is known.
     if entry.status != 0 {
         object.number("status", entry.status);

@@ -2,12 +2,13 @@
 
 use core::time::Duration;
 
-use glacis_engine::RuleId;
+use glacis_engine::{Phase, RuleId};
 
 use super::{Inspector, Stage};
 use crate::{
     audit::{self, AuditFormat},
-    decision::{Mode, Outcome, Receipt, Uninspected},
+    decision::{Mode, Outcome, REJECT, Receipt, Reply, Uninspected},
+    rejection::Rejection,
 };
 
 impl Inspector {
@@ -18,6 +19,7 @@ impl Inspector {
         let rules: Vec<RuleId> = rules.map(|rule| rule.id).take(Receipt::RULES_MAX).collect();
         Receipt {
             verdict: if self.is_decided() { self.verdict_name() } else { "pending" },
+            reason: if self.is_decided() { self.rejection() } else { None },
             mode: self.mode(),
             phase: self.refused().map(|refusal| refusal.phase),
             inspected: self.inspected(),
@@ -41,10 +43,24 @@ impl Inspector {
         })
     }
 
+    /// What is to be answered where the host gives up waiting for a verdict and rules may block: the answer, and the
+    /// receipt in it. Nothing of the exchange changes, as its evaluation may be under way elsewhere.
+    #[must_use]
+    pub fn late_reply(&self) -> Option<(Reply, Receipt<'_>)> {
+        if self.mode() != Mode::Blocking {
+            return None;
+        }
+        let rejection = Rejection::Late;
+        let phase = Some(Phase::RequestBody);
+        let reply = self.reply(REJECT, rejection.status(), None, None, Some(rejection));
+        Some((reply, Receipt { verdict: REJECT, reason: Some(rejection), phase, ..self.receipt() }))
+    }
+
     /// Why something was left out: the host's reason goes before the engine's.
     fn uninspected(&self) -> Option<Uninspected> {
         let flags = self.transaction.flags();
         let cut_off = flags.rules_cut_off.then_some(Uninspected::RulesCutOff);
+        let cut_off = flags.deadline_passed.then_some(Uninspected::Late).or(cut_off);
         let encoded = flags.response_body_encoded.then_some(Uninspected::ResponseEncoded);
         self.uninspected.or(cut_off).or(encoded)
     }
@@ -74,7 +90,7 @@ impl Inspector {
         let refused = self.refused_record();
         let receipt = self.receipt();
         // Of what the host cut off the engine does not know that it was refused.
-        let cut_off = self.cut.is_some() && self.transaction.audit_engine().is_none();
+        let cut_off = self.rejected.is_some() && self.transaction.audit_engine().is_none();
         let due = cut_off || self.transaction.audit_due(self.request.status);
         let sampled = self.settings.audit_sample.has(self.request.audit_lot);
         let kept = self.refused().is_some() || sampled;
@@ -86,6 +102,10 @@ impl Inspector {
     fn refused_record(&mut self) -> Option<String> {
         let parts = self.settings.refused_parts?;
         self.refused()?;
+        // They are many at a time, and would take the place of attacks.
+        if self.rejection().is_some_and(Rejection::is_of_load) {
+            return None;
+        }
         let asked = self.transaction.audit_parts();
         self.transaction.set_audit_parts(parts);
         let record = self.record(&self.receipt(), AuditFormat::Native);
@@ -106,6 +126,7 @@ impl Inspector {
             protocol: self.request.protocol,
             status: self.request.status,
             action: receipt.verdict,
+            reason: receipt.reason,
             mode: receipt.mode,
             phase: receipt.phase,
             rule: self.refused().and_then(|refusal| refusal.rule),

@@ -1,0 +1,120 @@
+//! Limits that a request has reached, and for which it is rejected: not an attack that a rule has found.
+
+use glacis_engine::{Flags, Phase, Refusal};
+
+/// The limit for which a request is rejected where rules may block.
+///
+/// The verdict of such a request is [`REJECT`](crate::REJECT): it does not count as an attack, whatever it is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rejection {
+    /// The evaluation was not done at the deadline.
+    Late,
+    /// Too many evaluations waited.
+    QueueFull,
+    /// Too many requests were under inspection.
+    MaxStreams,
+    /// The client held its share of what all clients share: streams, body memory, places in the queue.
+    ClientShare,
+    /// There was no memory left for the body.
+    BodyOverflow,
+    /// The body is larger than what is inspected.
+    BodyTooLarge,
+    /// Rules took more steps than they may (`SecRuleStepsLimit`).
+    RuleSteps,
+    /// There are more headers or cookies than are inspected.
+    Headers,
+    /// There are more arguments than are inspected.
+    Arguments,
+    /// The body of the response is larger than what is inspected.
+    ResponseTooLarge,
+    /// The request asks for a WebSocket and is no handshake (RFC 6455, 4.1): it has another method than GET, a body, or
+    /// no `Sec-WebSocket-Key`. What follows its headers is neither a body with an end nor frames.
+    MalformedUpgrade,
+}
+
+impl Rejection {
+    /// Every limit.
+    pub const ALL: [Self; 11] = [
+        Self::Late,
+        Self::QueueFull,
+        Self::MaxStreams,
+        Self::ClientShare,
+        Self::BodyOverflow,
+        Self::BodyTooLarge,
+        Self::RuleSteps,
+        Self::Headers,
+        Self::Arguments,
+        Self::ResponseTooLarge,
+        Self::MalformedUpgrade,
+    ];
+
+    /// The limit's name in receipts, audit records and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Late => "late",
+            Self::QueueFull => "queue_full",
+            Self::MaxStreams => "max_streams",
+            Self::ClientShare => "client_share",
+            Self::BodyOverflow => "body_overflow",
+            Self::BodyTooLarge => "body_too_large",
+            Self::RuleSteps => "rule_steps",
+            Self::Headers => "headers",
+            Self::Arguments => "arguments",
+            Self::ResponseTooLarge => "response_too_large",
+            Self::MalformedUpgrade => "malformed_upgrade",
+        }
+    }
+
+    /// The status of the answer: 503 where the same request may pass later, else one that says what is wrong with it.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Late
+            | Self::QueueFull
+            | Self::MaxStreams
+            | Self::ClientShare
+            | Self::BodyOverflow
+            | Self::RuleSteps => 503,
+            Self::BodyTooLarge => 413,
+            Self::Headers => 431,
+            Self::Arguments | Self::MalformedUpgrade => 400,
+            Self::ResponseTooLarge => 500,
+        }
+    }
+
+    /// Whether what others do has a part in it: the same request may pass later.
+    #[must_use]
+    pub const fn is_of_load(self) -> bool {
+        match self {
+            Self::Late
+            | Self::QueueFull
+            | Self::MaxStreams
+            | Self::ClientShare
+            | Self::BodyOverflow => true,
+            Self::BodyTooLarge
+            | Self::RuleSteps
+            | Self::Headers
+            | Self::Arguments
+            | Self::ResponseTooLarge
+            | Self::MalformedUpgrade => false,
+        }
+    }
+
+    /// The limit for which the engine has refused without a rule.
+    pub(crate) fn of(refusal: &Refusal, flags: Flags) -> Option<Self> {
+        if refusal.rule.is_some() {
+            return None;
+        }
+        Some(match refusal {
+            Refusal { status: 413, .. } => Self::BodyTooLarge,
+            Refusal { status: 431, .. } => Self::Headers,
+            Refusal { status: 400, .. } => Self::Arguments,
+            Refusal {
+                phase: Phase::ResponseHeaders | Phase::ResponseBody, status: 500, ..
+            } => Self::ResponseTooLarge,
+            _ if flags.deadline_passed => Self::Late,
+            _ => Self::RuleSteps,
+        })
+    }
+}
