@@ -12,6 +12,7 @@ use crate::facts::Request;
 use crate::feed::{self, Feed, Response, Source};
 use crate::lease::RESPONSE_BYTES_MAX;
 use crate::shared::{HostError, Mark, SharedData, Stored, WriteError};
+use glacis_limits::field::is_same_name;
 use glacis_limits::lease::wire;
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, LogLevel, MapType, MetricType, Status};
@@ -119,6 +120,12 @@ impl Request for Head {
         // Envoy gives the first only when it is asked for one by name.
         let name = name_in_envoy(name);
         let fields = self.fields().iter().filter(|(known, _)| known == name);
+        fields.map(|(_, value)| value.clone()).collect()
+    }
+
+    fn headers_like(&self, name: &str) -> Vec<Vec<u8>> {
+        let name = name_in_envoy(name).as_bytes();
+        let fields = self.fields().iter().filter(|(known, _)| is_same_name(known.as_bytes(), name));
         fields.map(|(_, value)| value.clone()).collect()
     }
 

@@ -481,13 +481,14 @@ impl Policy {
     }
 }
 
-/// Whether each request that comes to this limit is looked at as a whole: for a header field in its key all fields of
+/// Whether each request that comes to this limit is looked at as a whole: for a header field or a cookie in its key all fields of
 /// that name are wanted, which a host gives with all others only, and it asks for none before.
 fn wants_whole_heads(limit: &RateLimit) -> bool {
     let applies = &limit.applies;
     let asks_before =
         !applies.methods.is_empty() || !applies.paths.is_empty() || !applies.hosts.is_empty();
-    !asks_before && limit.key.iter().any(|part| matches!(part, KeyPart::Header(..)))
+    let is_of_fields = |part: &KeyPart| matches!(part, KeyPart::Header(..) | KeyPart::Cookie(..));
+    !asks_before && limit.key.iter().any(is_of_fields)
 }
 
 /// What the fetched lists say of an address: allow before deny, and all tags.

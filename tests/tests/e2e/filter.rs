@@ -54,6 +54,9 @@ const LIMITS: &str = r#"{"rate_limits": [
     {"name": "login", "algorithm": "gcra", "requests": 2, "per_seconds": 3600,
      "match": {"methods": ["POST"], "paths": ["/login"]}},
     {"name": "key", "requests": 3, "per_seconds": 3600, "key": [{"header": "x-key", "absent": "skip"}]},
+    {"name": "bearer", "requests": 3, "per_seconds": 3600, "match": {"paths": ["/bearer"]},
+     "key": [{"header": "authorization", "absent": "skip"}]},
+    {"name": "host", "requests": 2, "per_seconds": 3600, "match": {"hosts": ["limited.example"]}},
     {"name": "cookie", "requests": 4, "per_seconds": 3600,
      "key": ["host", {"cookie": "session", "absent": "skip"}]},
     {"name": "user", "requests": 2, "per_seconds": 3600, "key": [{"jwt_claim": "sub", "absent": "skip"}]},
@@ -66,7 +69,11 @@ const LIMITS: &str = r#"{"rate_limits": [
 fn limited_rows() -> Vec<(Vec<Request>, usize, &'static str)> {
     let get = |path: &str| Request::get(path);
     let login = |path: &str| Request::new("POST", path).header("content-length", "0");
-    let bearer = |token: &str| get("/echo").header("authorization", format!("Bearer {token}"));
+    let user = |token: &str| get("/echo").header("authorization", format!("Bearer {token}"));
+    let bearer = |token: &str| get("/bearer").header("authorization", format!("Bearer {token}"));
+    let key = |name: &str, value: &str| get("/a").header(name, value);
+    let cookie = |field: &str| get("/a").header("cookie", field);
+    let host = |host: &str| get("/a").header("host", host);
     vec![
         // However the path is written.
         (
@@ -74,12 +81,46 @@ fn limited_rows() -> Vec<(Vec<Request>, usize, &'static str)> {
             2,
             "login",
         ),
+        (vec![login("/login%20"), login("/login."), login("/login%c2%a0")], 2, "login"),
+        (vec![login(&format!("/{}login", "/".repeat(50_000))); 3], 2, "login"),
+        // However the value is written, and the name.
+        (
+            vec![key("x-key", "k"), key("X_Key", "k"), key("x-key", "\"%6b\""), key("x_key", "k")],
+            3,
+            "key",
+        ),
+        (
+            vec![
+                bearer("t"),
+                bearer("  t"),
+                get("/bearer").header("authorization", "bEARER t=="),
+                bearer("t"),
+            ],
+            3,
+            "bearer",
+        ),
+        (
+            vec![
+                cookie("session=s"),
+                cookie("session=\"s\""),
+                cookie("session=%73"),
+                cookie("session=s"),
+                cookie("session=s"),
+            ],
+            4,
+            "cookie",
+        ),
+        (
+            vec![host("limited.example"), host("limited.example:80:80"), host("limited.example..")],
+            2,
+            "host",
+        ),
         (vec![get("/a").header("x-key", "one"); 5], 3, "key"),
         (vec![get("/a").header("x-key", "two"); 4], 3, "key"),
         (vec![get("/a").header("cookie", "a=b; session=s1"); 6], 4, "cookie"),
         (vec![get("/a").header("cookie", "a=b").header("cookie", "session=s2"); 6], 4, "cookie"),
-        (vec![bearer(ANN); 4], 2, "user"),
-        (vec![bearer(BOB); 3], 2, "user"),
+        (vec![user(ANN); 4], 2, "user"),
+        (vec![user(BOB); 3], 2, "user"),
         (vec![get("/report/7"), get("/report/8"), get("/report/9")], 2, "costly"),
     ]
 }
@@ -90,7 +131,7 @@ fn limits_of_all_kinds() {
     for (requests, expected, name) in limited_rows() {
         // Each request from another address, where the key has none.
         let same = client();
-        let by_address = matches!(name, "login" | "costly");
+        let by_address = matches!(name, "login" | "costly" | "host");
         let from = || if by_address { same } else { client() };
         let answers: Vec<_> =
             requests.iter().map(|request| own.0.send(from(), request).unwrap()).collect();
@@ -114,6 +155,12 @@ fn limits_of_all_kinds() {
     let (from, twice) =
         (client(), Request::get("/a").header("x-key", "three").header("x-key", "four"));
     assert_eq!((0..5).filter(|_| own.status(from, &twice) == 200).count(), 3);
+
+    // A cookie before the real one is no way around it: several count by address.
+    let from = client();
+    let junk =
+        |i: usize| Request::get("/a").header("cookie", format!("session=junk{i}; session=s"));
+    assert_eq!((0..6).filter(|i| own.status(from, &junk(*i)) == 200).count(), 4);
 
     let watched = client();
     assert!((0..3).all(|_| own.status(watched, &Request::get("/watched")) == 200));

@@ -217,7 +217,8 @@ fn whole_heads() {
     let rows = [
         ("{}".to_owned(), false),
         (r#"{"bots": {}}"#.to_owned(), true),
-        (limit(r#""key": ["client_address", "host", {"cookie": "a"}]"#), false),
+        (limit(r#""key": ["client_address", "host", "method"]"#), false),
+        (limit(r#""key": ["client_address", "host", {"cookie": "a"}]"#), true),
         (limit(r#""key": ["host", {"header": "a"}]"#), true),
         (limit(r#""key": [{"header": "a"}], "match": {"tags": ["a"]}"#), true),
         (limit(r#""key": [{"header": "a"}], "match": {"paths": ["/a"]}"#), false),
