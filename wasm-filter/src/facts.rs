@@ -9,7 +9,7 @@ use glacis_limits::geo::Country;
 use glacis_limits::keyed_hash::sip_hash_24;
 use glacis_limits::lease;
 use glacis_limits::patch::{Head, Patch, Prepared};
-use glacis_limits::path::{NormalPath, Template};
+use glacis_limits::path::{NormalPath, Template, is_ambiguous};
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -29,6 +29,9 @@ pub(crate) trait Request {
 
     /// The values of all header fields whose names are this one to some server; see [`field::is_same_name`].
     fn headers_like(&self, name: &str) -> Vec<Vec<u8>>;
+
+    /// Says that many fields will be looked at, so that a host may fetch all at once from now on.
+    fn expect_many_fields(&self) {}
 
     /// Dynamic metadata: the name of the filter that has set it, then the keys.
     fn metadata(&self, keys: &[String]) -> Option<Vec<u8>>;
@@ -113,6 +116,11 @@ impl<'a> Facts<'a> {
         str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
+    /// Says that many fields will be looked at.
+    pub(crate) fn expect_many_fields(&self) {
+        self.request.expect_many_fields();
+    }
+
     /// The first header field of this name.
     pub(crate) fn field(&self, name: &str) -> Option<Cow<'a, [u8]>> {
         self.request.header(name)
@@ -159,6 +167,19 @@ impl<'a> Facts<'a> {
             && (applies.countries.is_empty() || applies.countries.contains(&self.country))
             && (applies.asns.is_empty() || applies.asns.contains(&self.asn))
             && (applies.tags.is_empty() || applies.tags.iter().any(|tag| self.tags.contains(tag)))
+    }
+
+    /// Whether something is for requests like this alone: not if the host or the path could mean another one. For
+    /// what takes requests out of a check, while [`Self::fits`] is for what adds one.
+    #[cfg_attr(
+        not(any(test, feature = "engine")),
+        expect(dead_code, reason = "only first verdicts ask, which need the engine")
+    )]
+    pub(crate) fn fits_plainly(&self, applies: &Applies) -> bool {
+        let is_long = || self.target().len() > PATH_BYTES_MAX;
+        let unclear_host = !applies.hosts.is_empty() && *self.host() == Host::Ambiguous;
+        let unclear_path = !applies.paths.is_empty() && (is_long() || is_ambiguous(self.target()));
+        !unclear_host && !unclear_path && self.fits(applies)
     }
 
     /// A keyed hash of what the limit tells clients apart by.
@@ -354,6 +375,14 @@ mod tests {
             let applies = |limit: &RateLimit| facts.fits(&limit.applies);
             let found: Vec<_> = config.rate_limits.iter().map(applies).collect();
             assert_eq!(found, expected, "{host} {path:.40}");
+            // What takes a request out of a check is not for what is ambiguous.
+            let plain = [
+                Host::of(host.as_bytes()) != Host::Ambiguous,
+                path.len() <= PATH_BYTES_MAX && !is_ambiguous(path.as_bytes()),
+            ];
+            for ((limit, fits), plain) in config.rate_limits.iter().zip(expected).zip(plain) {
+                assert_eq!(facts.fits_plainly(&limit.applies), *fits && plain, "{host} {path:.40}");
+            }
         }
     }
 

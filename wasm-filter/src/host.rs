@@ -129,6 +129,10 @@ impl Request for Head {
         fields.map(|(_, value)| value.clone()).collect()
     }
 
+    fn expect_many_fields(&self) {
+        self.apart.set(0);
+    }
+
     fn metadata(&self, keys: &[String]) -> Option<Vec<u8>> {
         let mut path = vec!["metadata", "filter_metadata"];
         path.extend(keys.iter().map(String::as_str));

@@ -28,7 +28,7 @@ impl Http {
 
     fn judge(&self, plugin: &Plugin, end_of_stream: bool) -> Judgement {
         let trusted_hops = plugin.policy.trusted_hops();
-        let many = plugin.policy.looks_at_many_fields() || plugin.first_verdict.is_some();
+        let many = plugin.policy.looks_at_many_fields();
         let head = if many { Head::whole() } else { Head::apart() };
         // Nobody asks for it without trusted proxies.
         let forwarded_for = if trusted_hops > 0 { head.header("x-forwarded-for") } else { None };

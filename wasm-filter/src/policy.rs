@@ -24,6 +24,28 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// The verdict of a request that nothing speaks for or against, in words.
 pub(crate) const PASSED: &str = "passed";
 
+/// One check of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    Lists,
+    Limits,
+    Country,
+    Asn,
+    Bots,
+    Patches,
+}
+
+/// The checks in the order in which they are made, up to the first that ends them.
+///
+/// A client over its limit is rejected before anything looks at its headers at length: otherwise the limit
+/// would protect the upstream and not the worker. The price is that requests which a later check denies have
+/// spent their tokens. Lists come first, since who is on one has no limit. Verdicts of rules come after all.
+pub(crate) const ORDER: [Check; 6] =
+    [Check::Lists, Check::Limits, Check::Country, Check::Asn, Check::Bots, Check::Patches];
+
+/// What the tags of bots begin with.
+const BOT_TAGS: &str = "bot.";
+
 /// The configuration with the state that is made of it once.
 #[derive(Debug)]
 pub(crate) struct Policy {
@@ -34,6 +56,19 @@ pub(crate) struct Policy {
     /// The same, of limits that are leased.
     lease_tables: Vec<Option<LeaseTable>>,
     looks_at_many_fields: bool,
+    /// Whether a limit applies by a tag that only a look for bots gives.
+    limits_by_bots: bool,
+}
+
+/// A request under way through the checks.
+struct Case<'c, 'f, S> {
+    facts: &'c mut Facts<'f>,
+    feeds: &'c [Feed],
+    now_ns: u64,
+    shared: &'c S,
+    /// The sign of a bot for which the request is to be denied, once somebody has looked.
+    bot: Option<Option<usize>>,
+    judgement: Judgement,
 }
 
 /// What is to become of a request. Each one is counted under exactly one of these.
@@ -80,6 +115,12 @@ impl Verdict {
             | Self::Limited(_)
             | Self::Undecided(_, FailureMode::Closed) => false,
         }
+    }
+
+    /// Whether no further check is made. What only watches, and a check that cannot decide and lets pass, does not
+    /// take the place of those that follow.
+    const fn is_final(self) -> bool {
+        matches!(self, Self::AllowedByList) || !self.goes_on()
     }
 }
 
@@ -156,6 +197,31 @@ impl From<Verdict> for Judgement {
     }
 }
 
+impl Judgement {
+    /// Adds the verdict of one check: the first that ends the checks stands, otherwise the first that is not
+    /// [`Verdict::Passed`].
+    fn add(&mut self, verdict: Verdict) {
+        if verdict.is_final() || self.verdict == Verdict::Passed {
+            self.verdict = verdict;
+        }
+    }
+
+    /// Notes what a limit says, and returns its verdict.
+    fn count(&mut self, index: usize, limit: &RateLimit, asked: Asked) -> Verdict {
+        let Asked { taken, wished, away } = asked;
+        self.standings.push(Standing { limit: index, decision: taken.decision });
+        self.unrecorded |= !taken.recorded;
+        self.crowded |= taken.crowded;
+        self.away |= away;
+        self.wishes.extend(wished);
+        match (taken.decision.allowed, limit.shadow) {
+            (true, _) => Verdict::Passed,
+            (false, false) => Verdict::Limited(index),
+            (false, true) => Verdict::ShadowLimited(index),
+        }
+    }
+}
+
 impl Policy {
     pub(crate) fn new(config: Config, seed: Seed) -> Self {
         let table = |limit: &RateLimit| {
@@ -163,12 +229,15 @@ impl Policy {
         };
         let tables = config.rate_limits.iter().map(table).collect();
         let lease_tables = config.rate_limits.iter().map(LeaseTable::new).collect();
+        let by_bots =
+            |limit: &RateLimit| limit.applies.tags.iter().any(|tag| tag.starts_with(BOT_TAGS));
+        let limits_by_bots = config.rate_limits.iter().any(by_bots);
         let looks_at_many_fields =
-            config.bots.is_some() || config.rate_limits.iter().any(wants_whole_heads);
-        Self { config, seed, tables, lease_tables, looks_at_many_fields }
+            limits_by_bots || config.rate_limits.iter().any(wants_whole_heads);
+        Self { config, seed, tables, lease_tables, looks_at_many_fields, limits_by_bots }
     }
 
-    /// Whether so many header fields are looked at, in nearly each request, that they had better be fetched at once.
+    /// Whether limits look at so many header fields, in nearly each request, that they had better be fetched at once.
     pub(crate) fn looks_at_many_fields(&self) -> bool {
         self.looks_at_many_fields
     }
@@ -201,34 +270,48 @@ impl Policy {
     ) -> Judgement {
         facts.country = self.country(facts, feeds);
         facts.asn = self.asn_of(facts, feeds);
-        let listed =
-            facts.client.and_then(|client| look_up(client, feeds, now_ns, &mut facts.tags));
-        if let Some(verdict) = self.judge_address(facts.client, listed, feeds) {
-            return verdict.into();
+        let judgement = Judgement::from(Verdict::Passed);
+        let mut case = Case { facts, feeds, now_ns, shared, bot: None, judgement };
+        for check in ORDER {
+            let verdict = self.check(check, &mut case);
+            case.judgement.add(verdict);
+            if case.judgement.verdict.is_final() {
+                break;
+            }
         }
-        if self.refuses_country(facts.country) {
-            return Verdict::DeniedByCountry.into();
+        case.judgement
+    }
+
+    fn check(&self, check: Check, case: &mut Case<'_, '_, impl SharedData>) -> Verdict {
+        let denied = |denied: bool, verdict| if denied { verdict } else { Verdict::Passed };
+        match check {
+            Check::Lists => self.judge_address(case),
+            Check::Limits => self.judge_limits(case),
+            Check::Country => {
+                denied(self.refuses_country(case.facts.country), Verdict::DeniedByCountry)
+            }
+            Check::Asn => denied(self.refuses_asn(case.facts.asn), Verdict::DeniedByAsn),
+            Check::Bots => match (self.bot(case), self.config.bots.as_ref().map(Bots::shadow)) {
+                (None, _) => Verdict::Passed,
+                (Some(sign), Some(true)) => Verdict::ShadowDeniedAsBot(sign),
+                (Some(sign), _) => Verdict::DeniedAsBot(sign),
+            },
+            Check::Patches => {
+                let patch = case.facts.patch(self.patches(case.feeds), case.now_ns / SECOND_NS);
+                patch.map_or(Verdict::Passed, Verdict::DeniedByPatch)
+            }
         }
-        if self.refuses_asn(facts.asn) {
-            return Verdict::DeniedByAsn.into();
-        }
-        let bot = self.look_for_bots(facts);
-        if let Some(sign) = bot.filter(|_| !self.config.bots.as_ref().is_some_and(Bots::shadow)) {
-            return Verdict::DeniedAsBot(sign).into();
-        }
-        if let Some(patch) = facts.patch(self.patches(feeds), now_ns / SECOND_NS) {
-            return Verdict::DeniedByPatch(patch).into();
-        }
-        let mut judgement = self.judge_limits(facts, now_ns, shared);
-        if let (Verdict::Passed, Some(sign)) = (judgement.verdict, bot) {
-            judgement.verdict = Verdict::ShadowDeniedAsBot(sign);
-        }
-        judgement
+    }
+
+    /// The sign of a bot for which a request is to be denied. Looks for it once.
+    fn bot(&self, case: &mut Case<'_, '_, impl SharedData>) -> Option<usize> {
+        *case.bot.get_or_insert_with(|| self.look_for_bots(case.facts))
     }
 
     /// Adds the tags of a bot, and its score; the first sign for which it is to be refused.
     fn look_for_bots(&self, facts: &mut Facts<'_>) -> Option<usize> {
         let bots = self.config.bots.as_ref()?;
+        facts.expect_many_fields();
         let seen = bots.look(facts);
         for tag in seen.signs.iter().map(|sign| bots.tag(*sign)) {
             if !facts.tags.iter().any(|known| known == tag) {
@@ -311,62 +394,49 @@ impl Policy {
         &self.config.feeds
     }
 
-    /// What the lists say; `None` if the limits are to be asked.
-    fn judge_address(
-        &self,
-        client: Option<IpAddr>,
-        listed: Option<Action>,
-        feeds: &[Feed],
-    ) -> Option<Verdict> {
-        let lists = &self.config.lists;
+    /// What the lists say of the address, whose tags it gets.
+    fn judge_address(&self, case: &mut Case<'_, '_, impl SharedData>) -> Verdict {
+        let (lists, feeds) = (&self.config.lists, case.feeds);
+        let client = case.facts.client;
+        let listed =
+            client.and_then(|client| look_up(client, feeds, case.now_ns, &mut case.facts.tags));
         match client {
             Some(client) if lists.allow.contains(client) || listed == Some(Action::Allow) => {
-                return Some(Verdict::AllowedByList);
+                return Verdict::AllowedByList;
             }
             Some(client) if lists.deny.contains(client) || listed == Some(Action::Deny) => {
-                return Some(Verdict::DeniedByList);
+                return Verdict::DeniedByList;
             }
             None if !lists.deny.is_empty() || !lists.feeds.is_empty() => {
-                return Some(self.undecided(Reason::NoAddress));
+                return self.undecided(Reason::NoAddress);
             }
             Some(_) | None => {}
         }
         // Patches may be missing, too, and they are for requests without an address as well.
-        let missing = feeds.iter().any(|feed| feed.source.required && feed.is_empty());
-        missing.then(|| self.undecided(Reason::NoList))
+        match feeds.iter().any(|feed| feed.source.required && feed.is_empty()) {
+            true => self.undecided(Reason::NoList),
+            false => Verdict::Passed,
+        }
     }
 
     /// Asks the limits in their order, up to the first that refuses.
-    fn judge_limits(&self, facts: &Facts<'_>, now_ns: u64, shared: &impl SharedData) -> Judgement {
-        let mut judgement = Judgement::from(Verdict::Passed);
+    fn judge_limits(&self, case: &mut Case<'_, '_, impl SharedData>) -> Verdict {
+        if self.limits_by_bots {
+            self.bot(case);
+        }
+        let mut verdicts = Judgement::from(Verdict::Passed);
         for (index, limit) in self.config.rate_limits.iter().enumerate() {
-            let Asked { taken, wished, away } = match self.ask(index, limit, facts, now_ns, shared)
-            {
-                Ok(Some(asked)) => asked,
+            let verdict = match self.ask(index, limit, case.facts, case.now_ns, case.shared) {
+                Ok(Some(asked)) => case.judgement.count(index, limit, asked),
                 Ok(None) => continue,
-                Err(reason) => {
-                    judgement.verdict = self.undecided(reason);
-                    return judgement;
-                }
+                Err(reason) => self.undecided(reason),
             };
-            judgement.standings.push(Standing { limit: index, decision: taken.decision });
-            judgement.unrecorded |= !taken.recorded;
-            judgement.crowded |= taken.crowded;
-            judgement.away |= away;
-            judgement.wishes.extend(wished);
-            match (taken.decision.allowed, limit.shadow) {
-                (true, _) => {}
-                (false, false) => {
-                    judgement.verdict = Verdict::Limited(index);
-                    return judgement;
-                }
-                (false, true) if judgement.verdict == Verdict::Passed => {
-                    judgement.verdict = Verdict::ShadowLimited(index);
-                }
-                (false, true) => {}
+            verdicts.add(verdict);
+            if verdict.is_final() {
+                break;
             }
         }
-        judgement
+        verdicts.verdict
     }
 
     /// What one limit says; `None` if it does not apply.

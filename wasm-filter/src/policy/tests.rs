@@ -9,6 +9,7 @@ use glacis_limits::asn::AsnTable;
 use glacis_limits::geo::CountryTable;
 
 mod hostile;
+mod order;
 
 const T0: u64 = 1_700_000_000_000_000_000;
 
@@ -216,7 +217,9 @@ fn whole_heads() {
     let limit = |rest: &str| format!(r#"{{"rate_limits": [{{"requests": 1, {rest}}}]}}"#);
     let rows = [
         ("{}".to_owned(), false),
-        (r#"{"bots": {}}"#.to_owned(), true),
+        // Bots are looked for behind the limits, which need none of the fields.
+        (r#"{"bots": {}}"#.to_owned(), false),
+        (limit(r#""match": {"tags": ["bot.tool.curl"]}"#), true),
         (limit(r#""key": ["client_address", "host", "method"]"#), false),
         (limit(r#""key": ["client_address", "host", {"cookie": "a"}]"#), true),
         (limit(r#""key": ["host", {"header": "a"}]"#), true),
@@ -298,7 +301,7 @@ fn virtual_patches() {
                 {"target": "method", "equals": "post"}, {"target": "path", "suffix": "/x"},
                 {"target": "argument", "name": "a", "contains": "<"},
                 {"target": "header", "name": "X-H", "prefix": "h"}]}
-        ], "rate_limits": [{"requests": 1}]}"#,
+        ], "rate_limits": [{"requests": 4}]}"#,
     );
     let shared = Memory::default();
     let rows: &[(&str, &str, &[&str], &str)] = &[
@@ -306,8 +309,9 @@ fn virtual_patches() {
         ("POST", "/%2558?b=1&A=%3C", &["h2"], "denied:patch:new"),
         ("POST", "/%2558?b=1&A=%3C", &["no", "h"], "denied:patch:new"),
         ("POST", "/x?a=1&b=%3C", &["h"], "passed"),
-        // What a patch refuses has cost nothing.
+        // What a patch denies has cost its tokens, and who has none left is asked nothing else.
         ("GET", "/x?a=%3C", &["h"], "limited:per-address"),
+        ("POST", "/%2558?b=1&A=%3C", &["H"], "limited:per-address"),
     ];
     for (i, (method, path, values, expected)) in rows.iter().enumerate() {
         let mut fields = vec![(":method", *method), (":path", *path)];
