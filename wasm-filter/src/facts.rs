@@ -19,6 +19,10 @@ use std::net::IpAddr;
 /// The longest path that limits compare, in bytes; they apply to a longer one, whichever it is.
 pub(crate) const PATH_BYTES_MAX: usize = 8 << 10;
 
+/// What is one client, unless a limit says otherwise: an address of IPv4, and what a customer has at least of IPv6.
+const IPV4_CLIENT: u8 = 32;
+const IPV6_CLIENT: u8 = 64;
+
 /// The head of a request, at its host.
 pub(crate) trait Request {
     /// The first header field of this name, or a pseudo-header such as `:path`.
@@ -53,6 +57,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) asn: u32,
     /// How unlike a browser it is; 0 as long as nobody has looked.
     pub(crate) bot_score: u8,
+    /// Whether a body, or the end of the request, is still to come.
+    pub(crate) awaits_body: bool,
     target: OnceCell<Vec<u8>>,
     path: OnceCell<Option<NormalPath>>,
     host: OnceCell<Host>,
@@ -86,8 +92,20 @@ enum Identity {
 impl<'a> Facts<'a> {
     pub(crate) fn new(request: &'a dyn Request, client: Option<IpAddr>) -> Self {
         let (target, path, host, method, cookies) = Default::default();
-        let (tags, country, asn, bot_score) = (Vec::new(), Country::UNKNOWN, 0, 0);
-        Self { request, client, tags, country, asn, bot_score, target, path, host, method, cookies }
+        Self {
+            request,
+            client,
+            tags: Vec::new(),
+            country: Country::UNKNOWN,
+            asn: 0,
+            bot_score: 0,
+            awaits_body: false,
+            target,
+            path,
+            host,
+            method,
+            cookies,
+        }
     }
 
     /// The first of these patches that describes the request, and still holds in this second.
@@ -259,9 +277,18 @@ impl<'a> Facts<'a> {
         self.cookies.get_or_init(read)
     }
 
+    /// A keyed hash of the client: its address of IPv4, or its /64 of IPv6.
+    pub(crate) fn client_fingerprint(&self, seed: Seed) -> Option<u64> {
+        self.network_of_client(IPV4_CLIENT, IPV6_CLIENT).map(|bytes| sip_hash_24(seed, &bytes))
+    }
+
     fn network(&self, limit: &RateLimit) -> Option<Vec<u8>> {
+        self.network_of_client(limit.ipv4_prefix, limit.ipv6_prefix)
+    }
+
+    fn network_of_client(&self, ipv4_prefix: u8, ipv6_prefix: u8) -> Option<Vec<u8>> {
         // Four bytes and sixteen: the lengths keep the two kinds apart.
-        let prefix = if self.client?.is_ipv4() { limit.ipv4_prefix } else { limit.ipv6_prefix };
+        let prefix = if self.client?.is_ipv4() { ipv4_prefix } else { ipv6_prefix };
         Some(match network_of(self.client?, prefix) {
             IpAddr::V4(network) => network.octets().to_vec(),
             IpAddr::V6(network) => network.octets().to_vec(),

@@ -375,8 +375,17 @@ impl Tally {
         Self { counter: Counter::new(name), untold: Cell::new(0) }
     }
 
+    /// A gauge of which all workers tell their changes.
+    pub(crate) fn gauge(name: &str) -> Self {
+        Self { counter: Counter::gauge(name), untold: Cell::new(0) }
+    }
+
     pub(crate) fn increment(&self) {
-        self.untold.set(self.untold.get().saturating_add(1));
+        self.add(1);
+    }
+
+    pub(crate) fn add(&self, count: i64) {
+        self.untold.set(self.untold.get().saturating_add(count));
     }
 
     /// Tells Envoy what was counted since it was last told; that is no call if it is nothing.

@@ -1,11 +1,14 @@
 //! A configuration at work: what is known of a request in, a verdict out.
 
 use crate::bots::Bots;
-use crate::config::{Asn, Away, Config, FailureMode, Geo, KeyPart, Origin, RateLimit};
+use crate::config::{
+    Asn, Away, Config, FailureMode, Geo, KeyPart, Origin, PENDING_BODIES, RateLimit,
+};
 use crate::facts::{Facts, Fingerprint};
 use crate::feed::{Feed, Source};
 use crate::guard::Guard;
 use crate::lease::{LeaseTable, LeaseTables, Lending, Wished};
+use crate::pending::PendingBodies;
 use crate::seed::Seed;
 use crate::shared::{HostError, SharedData};
 use crate::table::{Table, Taken};
@@ -19,6 +22,8 @@ use glacis_limits::token_bucket::Decision;
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+mod limits;
+
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The verdict of a request that nothing speaks for or against, in words.
@@ -29,6 +34,7 @@ pub(crate) const PASSED: &str = "passed";
 pub(crate) enum Check {
     Lists,
     Limits,
+    PendingBodies,
     Country,
     Asn,
     Bots,
@@ -40,8 +46,15 @@ pub(crate) enum Check {
 /// A client over its limit is rejected before anything looks at its headers at length: otherwise the limit
 /// would protect the upstream and not the worker. The price is that requests which a later check denies have
 /// spent their tokens. Lists come first, since who is on one has no limit. Verdicts of rules come after all.
-pub(crate) const ORDER: [Check; 6] =
-    [Check::Lists, Check::Limits, Check::Country, Check::Asn, Check::Bots, Check::Patches];
+pub(crate) const ORDER: [Check; 7] = [
+    Check::Lists,
+    Check::Limits,
+    Check::PendingBodies,
+    Check::Country,
+    Check::Asn,
+    Check::Bots,
+    Check::Patches,
+];
 
 /// What the tags of bots begin with.
 const BOT_TAGS: &str = "bot.";
@@ -56,6 +69,7 @@ pub(crate) struct Policy {
     /// The same, of limits that are leased.
     lease_tables: Vec<Option<LeaseTable>>,
     looks_at_many_fields: bool,
+    pending: Option<PendingBodies>,
     /// Whether a limit applies by a tag that only a look for bots gives.
     limits_by_bots: bool,
 }
@@ -94,6 +108,10 @@ pub(crate) enum Verdict {
     Limited(usize),
     /// It has used up this one, but that only watches.
     ShadowLimited(usize),
+    /// The client has as many requests under way as it may whose bodies are awaited.
+    TooManyBodies,
+    /// It has more, but that only watches.
+    ShadowTooManyBodies,
     /// There is no decision, so the failure mode decides.
     Undecided(Reason, FailureMode),
 }
@@ -106,6 +124,7 @@ impl Verdict {
             | Self::Passed
             | Self::ShadowDeniedAsBot(_)
             | Self::ShadowLimited(_)
+            | Self::ShadowTooManyBodies
             | Self::Undecided(_, FailureMode::Open) => true,
             Self::DeniedByList
             | Self::DeniedByCountry
@@ -113,6 +132,7 @@ impl Verdict {
             | Self::DeniedAsBot(_)
             | Self::DeniedByPatch(_)
             | Self::Limited(_)
+            | Self::TooManyBodies
             | Self::Undecided(_, FailureMode::Closed) => false,
         }
     }
@@ -151,20 +171,8 @@ pub(crate) struct Judgement {
     pub(crate) wishes: Vec<Wished>,
     /// The lender of a limit that was asked is away.
     pub(crate) away: bool,
-}
-
-/// What one limit says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
-    taken: Taken,
-    wished: Option<Wished>,
-    away: bool,
-}
-
-impl From<Taken> for Asked {
-    fn from(taken: Taken) -> Self {
-        Self { taken, wished: None, away: false }
-    }
+    /// The client under which the request is pending, until [`Policy::end_pending`].
+    pub(crate) pending: Option<u64>,
 }
 
 /// How a client stands with one limit.
@@ -173,15 +181,6 @@ pub(crate) struct Standing {
     /// Its place in the configuration.
     pub(crate) limit: usize,
     pub(crate) decision: Decision,
-}
-
-/// What was spent of a leased limit, and for whom.
-struct Leased<'a> {
-    taken: set::Taken,
-    recorded: bool,
-    limit: &'a RateLimit,
-    index: usize,
-    fingerprint: u64,
 }
 
 impl From<Verdict> for Judgement {
@@ -193,6 +192,7 @@ impl From<Verdict> for Judgement {
             crowded: false,
             wishes: Vec::new(),
             away: false,
+            pending: None,
         }
     }
 }
@@ -205,25 +205,11 @@ impl Judgement {
             self.verdict = verdict;
         }
     }
-
-    /// Notes what a limit says, and returns its verdict.
-    fn count(&mut self, index: usize, limit: &RateLimit, asked: Asked) -> Verdict {
-        let Asked { taken, wished, away } = asked;
-        self.standings.push(Standing { limit: index, decision: taken.decision });
-        self.unrecorded |= !taken.recorded;
-        self.crowded |= taken.crowded;
-        self.away |= away;
-        self.wishes.extend(wished);
-        match (taken.decision.allowed, limit.shadow) {
-            (true, _) => Verdict::Passed,
-            (false, false) => Verdict::Limited(index),
-            (false, true) => Verdict::ShadowLimited(index),
-        }
-    }
 }
 
 impl Policy {
-    pub(crate) fn new(config: Config, seed: Seed) -> Self {
+    /// The policy of a worker, with a number that no other worker has.
+    pub(crate) fn new(config: Config, seed: Seed, worker: u64) -> Self {
         let table = |limit: &RateLimit| {
             Table::new(limit.name.as_str(), limit.table_entries, limit.algorithm)
         };
@@ -233,8 +219,9 @@ impl Policy {
             |limit: &RateLimit| limit.applies.tags.iter().any(|tag| tag.starts_with(BOT_TAGS));
         let limits_by_bots = config.rate_limits.iter().any(by_bots);
         let looks_at_many_fields =
-            limits_by_bots || config.rate_limits.iter().any(wants_whole_heads);
-        Self { config, seed, tables, lease_tables, looks_at_many_fields, limits_by_bots }
+            limits_by_bots || config.rate_limits.iter().any(limits::wants_whole_heads);
+        let pending = config.pending_bodies.map(|settings| PendingBodies::new(settings, worker));
+        Self { config, seed, tables, lease_tables, pending, looks_at_many_fields, limits_by_bots }
     }
 
     /// Whether limits look at so many header fields, in nearly each request, that they had better be fetched at once.
@@ -279,6 +266,12 @@ impl Policy {
                 break;
             }
         }
+        // What is answered here waits for nothing.
+        if !case.judgement.verdict.goes_on()
+            && let Some(client) = case.judgement.pending.take()
+        {
+            self.end_pending(client, now_ns, shared);
+        }
         case.judgement
     }
 
@@ -287,6 +280,7 @@ impl Policy {
         match check {
             Check::Lists => self.judge_address(case),
             Check::Limits => self.judge_limits(case),
+            Check::PendingBodies => self.judge_pending(case),
             Check::Country => {
                 denied(self.refuses_country(case.facts.country), Verdict::DeniedByCountry)
             }
@@ -300,6 +294,38 @@ impl Policy {
                 let patch = case.facts.patch(self.patches(case.feeds), case.now_ns / SECOND_NS);
                 patch.map_or(Verdict::Passed, Verdict::DeniedByPatch)
             }
+        }
+    }
+
+    /// Counts a request whose body is awaited.
+    fn judge_pending(&self, case: &mut Case<'_, '_, impl SharedData>) -> Verdict {
+        let Some(pending) = self.pending.as_ref().filter(|_| case.facts.awaits_body) else {
+            return Verdict::Passed;
+        };
+        let Some(client) = case.facts.client_fingerprint(self.seed) else {
+            return self.undecided(Reason::NoAddress);
+        };
+        let beyond = pending.begin(case.shared, client, case.now_ns);
+        let shadow = pending.settings().shadow;
+        case.judgement.pending = (!beyond || shadow).then_some(client);
+        match (beyond, shadow) {
+            (false, _) => Verdict::Passed,
+            (true, true) => Verdict::ShadowTooManyBodies,
+            (true, false) => Verdict::TooManyBodies,
+        }
+    }
+
+    /// A request that was counted under this client has its body, or never will.
+    pub(crate) fn end_pending(&self, client: u64, now_ns: u64, shared: &impl SharedData) {
+        if let Some(pending) = &self.pending {
+            pending.end(shared, client, now_ns);
+        }
+    }
+
+    /// Confirms what is pending. For ticks.
+    pub(crate) fn confirm_pending(&self, now_ns: u64, shared: &impl SharedData) {
+        if let Some(pending) = &self.pending {
+            pending.confirm(shared, now_ns);
         }
     }
 
@@ -419,104 +445,6 @@ impl Policy {
         }
     }
 
-    /// Asks the limits in their order, up to the first that refuses.
-    fn judge_limits(&self, case: &mut Case<'_, '_, impl SharedData>) -> Verdict {
-        if self.limits_by_bots {
-            self.bot(case);
-        }
-        let mut verdicts = Judgement::from(Verdict::Passed);
-        for (index, limit) in self.config.rate_limits.iter().enumerate() {
-            let verdict = match self.ask(index, limit, case.facts, case.now_ns, case.shared) {
-                Ok(Some(asked)) => case.judgement.count(index, limit, asked),
-                Ok(None) => continue,
-                Err(reason) => self.undecided(reason),
-            };
-            verdicts.add(verdict);
-            if verdict.is_final() {
-                break;
-            }
-        }
-        verdicts.verdict
-    }
-
-    /// What one limit says; `None` if it does not apply.
-    fn ask(
-        &self,
-        index: usize,
-        limit: &RateLimit,
-        facts: &Facts<'_>,
-        now_ns: u64,
-        shared: &impl SharedData,
-    ) -> Result<Option<Asked>, Reason> {
-        if !facts.fits(&limit.applies) {
-            return Ok(None);
-        }
-        let fingerprint = match facts.fingerprint(limit, self.seed) {
-            Fingerprint::Skip => return Ok(None),
-            Fingerprint::NoAddress => return Err(Reason::NoAddress),
-            Fingerprint::Of(fingerprint) => fingerprint,
-        };
-        let asked = match self.lease_tables.get(index).and_then(Option::as_ref) {
-            Some(leases) => {
-                let key = || facts.lease_key(limit).unwrap_or_default();
-                let slot = |key| Slot { limit: index, fingerprint, key };
-                let taken = leases.spend(shared, fingerprint, now_ns, limit.cost);
-                taken.and_then(|(taken, recorded)| {
-                    let wished = (taken.wish != Wish::None)
-                        .then(|| Wished { slot: slot(key()), wish: taken.wish });
-                    let by = Leased { taken, recorded, limit, index, fingerprint };
-                    let asked = self.leased(&by, now_ns, shared)?;
-                    Ok(Asked { wished, ..asked })
-                })
-            }
-            None => self.take_here(index, fingerprint, limit.cost, now_ns, shared).map(Asked::from),
-        };
-        asked.map(Some).map_err(|HostError| Reason::SharedData)
-    }
-
-    fn take_here(
-        &self,
-        index: usize,
-        fingerprint: u64,
-        cost: u32,
-        now_ns: u64,
-        shared: &impl SharedData,
-    ) -> Result<Taken, HostError> {
-        let table = self.tables.get(index).ok_or(HostError)?;
-        table.take(shared, fingerprint, now_ns, cost)
-    }
-
-    /// What a leased limit says in the end: its policy decides while its lender is away.
-    fn leased(
-        &self,
-        by: &Leased<'_>,
-        now_ns: u64,
-        shared: &impl SharedData,
-    ) -> Result<Asked, HostError> {
-        let crowded = by.taken.crowded;
-        let told = |allowed, remaining, retry_after_ns| {
-            let reset_ns = match allowed {
-                true => by.limit.per_seconds.saturating_mul(SECOND_NS),
-                false => retry_after_ns,
-            };
-            let decision = Decision { allowed, remaining, retry_after_ns, reset_ns };
-            Taken { decision, recorded: by.recorded, crowded }
-        };
-        let away = by.limit.lease.as_ref().map_or(Away::Local, |lease| lease.away);
-        let taken = match (by.taken.spent, away) {
-            (Spent::Allowed { remaining }, _) => return Ok(told(true, remaining, 0).into()),
-            (Spent::Refused { retry_after_ns }, _) => {
-                return Ok(told(false, 0, retry_after_ns).into());
-            }
-            (Spent::Away, Away::Allow) => told(true, 0, 0),
-            (Spent::Away, Away::Deny) => told(false, 0, RETRY_NS),
-            (Spent::Away, Away::Local) => {
-                self.take_here(by.index, by.fingerprint, by.limit.cost, now_ns, shared)?
-            }
-        };
-        Ok(Asked { away: true, ..taken.into() })
-    }
-
     fn undecided(&self, reason: Reason) -> Verdict {
         Verdict::Undecided(reason, self.config.failure_mode)
     }
@@ -542,6 +470,8 @@ impl Policy {
             Verdict::Passed => PASSED.into(),
             Verdict::Limited(limit) => format!("limited:{}", name(limit)).into(),
             Verdict::ShadowLimited(limit) => format!("shadow:limited:{}", name(limit)).into(),
+            Verdict::TooManyBodies => format!("limited:{PENDING_BODIES}").into(),
+            Verdict::ShadowTooManyBodies => format!("shadow:limited:{PENDING_BODIES}").into(),
             Verdict::Undecided(reason, _) => reason.property().into(),
         }
     }
@@ -549,16 +479,6 @@ impl Policy {
     fn bot_tag(&self, sign: usize) -> &str {
         self.config.bots.as_ref().map_or("", |bots| bots.tag(sign))
     }
-}
-
-/// Whether each request that comes to this limit is looked at as a whole: for a header field or a cookie in its key all fields of
-/// that name are wanted, which a host gives with all others only, and it asks for none before.
-fn wants_whole_heads(limit: &RateLimit) -> bool {
-    let applies = &limit.applies;
-    let asks_before =
-        !applies.methods.is_empty() || !applies.paths.is_empty() || !applies.hosts.is_empty();
-    let is_of_fields = |part: &KeyPart| matches!(part, KeyPart::Header(..) | KeyPart::Cookie(..));
-    !asks_before && limit.key.iter().any(is_of_fields)
 }
 
 /// What the fetched lists say of an address: allow before deny, and all tags.

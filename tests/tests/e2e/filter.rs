@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use glacis_limits::geo::{Country, CountryTable};
 use glacis_tests::filter::{Filter, Setup};
-use glacis_tests::http::Request;
+use glacis_tests::http::{Connection, Request};
 use glacis_tests::list_server::ListServer;
 use glacis_tests::settings;
 
@@ -169,6 +169,64 @@ fn limits_of_all_kinds() {
         noted.iter().filter(|verdict| *verdict == "shadow:limited:watch").count() == 2
     });
     assert!(own.0.envoy.stat("wasmcustom.glacis_wasm_shadow_limited_total").unwrap() == 2);
+}
+
+/// A POST of which one byte of the body is still to come.
+fn incomplete(own: &Own, from: Ipv4Addr) -> Connection {
+    let mut connection = Connection::open(Some(from), own.0.proxy()).unwrap();
+    connection.write(b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n1").unwrap();
+    connection
+}
+
+/// One address holds as many incomplete bodies as it may; it gets no more, and everybody else is served.
+#[test]
+fn bodies_that_do_not_come() {
+    const SOON: Duration = Duration::from_secs(15);
+    const PLUGIN: &str = r#"{"pending_bodies": {"per_client": 8}}"#;
+    let own = Own::start("pending", Setup { plugin: PLUGIN, before: "", feed: 0 });
+    let (slow, other) = (client(), client());
+    let post = Request::post("/echo", "text/plain", "12");
+    let held = |own: &Own| own.0.envoy.stat("wasmcustom.glacis_wasm_pending_bodies").unwrap();
+    let mut connections: Vec<_> = (0..8).map(|_| incomplete(&own, slow)).collect();
+    eventually("eight are counted, over all workers", SOON, || held(&own) == 8);
+    for _ in 0..20 {
+        assert_eq!(own.status(slow, &post), 429);
+        assert_eq!(own.status(other, &post), 200);
+    }
+    let answer = own.0.send(slow, &post).unwrap();
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    assert!(answer.text().contains("request_id"), "it is our answer: {}", answer.text());
+    assert_eq!(own.status(slow, &Request::get("/echo")), 200, "no body is awaited");
+
+    // A body that ends makes room for one, and a connection that is gone for another.
+    let mut first = connections.remove(0);
+    first.write(b"2").unwrap();
+    assert_eq!(first.read_head().unwrap().status, 200);
+    eventually("there is room again", SOON, || own.status(slow, &post) == 200);
+    drop(connections);
+    eventually("nothing is left", SOON, || held(&own) == 0);
+    let again: Vec<_> = (0..8).map(|_| incomplete(&own, slow)).collect();
+    eventually("eight more are counted", SOON, || held(&own) == 8);
+    assert_eq!(own.status(slow, &post), 429);
+    drop(again);
+
+    // A tunnel that was answered does not count for as long as it lasts.
+    let tunnels: Vec<_> = (0..12)
+        .map(|_| {
+            let mut tunnel = Connection::open(Some(other), own.0.proxy()).unwrap();
+            let handshake = "GET /ws HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+                             sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
+            tunnel.write(handshake.as_bytes()).unwrap();
+            assert_eq!(tunnel.read_head().unwrap().status, 101);
+            tunnel
+        })
+        .collect();
+    eventually("nothing is left", SOON, || held(&own) == 0);
+    drop(tunnels);
+    eventually("what was rejected is in the log", SOON, || {
+        let noted = own.0.logged(slow, "verdict").unwrap();
+        noted.iter().filter(|verdict| *verdict == "limited:pending_bodies").count() >= 22
+    });
 }
 
 const FEED: &str = r#"{"failure_mode": "closed", "address_lists": {"feeds": [

@@ -14,7 +14,7 @@ mod order;
 const T0: u64 = 1_700_000_000_000_000_000;
 
 fn policy(config: &str) -> Policy {
-    Policy::new(Config::parse(config.as_bytes()).unwrap(), [7; 16])
+    Policy::new(Config::parse(config.as_bytes()).unwrap(), [7; 16], 1)
 }
 
 fn judge(policy: &Policy, client: Option<&str>, fake: &Fake, shared: &Memory) -> Judgement {

@@ -37,8 +37,8 @@ impl crate::facts::Request for Watched {
 /// A client over its limit is rejected before anything looks at its headers, and one on a list before that.
 #[test]
 fn cheap_checks_come_first() {
-    let order =
-        [Check::Lists, Check::Limits, Check::Country, Check::Asn, Check::Bots, Check::Patches];
+    use Check::{Asn, Bots, Country, Limits, Lists, Patches, PendingBodies};
+    let order = [Lists, Limits, PendingBodies, Country, Asn, Bots, Patches];
     assert_eq!(ORDER, order);
     let table = countries();
     let checks = format!(
@@ -90,5 +90,46 @@ fn undecided_checks_leave_the_others_on() {
     for (i, (fields, expected)) in rows.into_iter().enumerate() {
         let judgement = judge(&policy, None, &Fake { fields: fields.to_vec() }, &shared);
         assert_eq!(policy.property(judgement.verdict, &[]), expected, "row {i}");
+    }
+}
+
+/// Bodies that are awaited count for a client as long as its request may go on.
+#[test]
+fn pending_bodies() {
+    let checks = r#""address_lists": {"allow": ["192.0.2.9"]}, "bots": {}"#;
+    let policy_of =
+        |pending: &str| policy(&format!(r#"{{{checks}, "pending_bodies": {pending}}}"#));
+    let (bounded, watching) =
+        (policy_of(r#"{"per_client": 1}"#), policy_of(r#"{"per_client": 1, "shadow": true}"#));
+    const LIMITED: &str = "limited:pending_bodies";
+    const SHADOW: &str = "shadow:limited:pending_bodies";
+    type Row<'a> = (&'a Policy, Option<&'a str>, bool, &'a str, &'a str, bool);
+    let rows: &[Row<'_>] = &[
+        // What is denied later waits for nothing.
+        (&bounded, Some("192.0.2.1"), true, "sqlmap/1", "denied:bot.scanner.sqlmap", false),
+        (&bounded, Some("192.0.2.1"), true, "", "passed", true),
+        (&bounded, Some("192.0.2.1"), true, "", LIMITED, false),
+        (&bounded, Some("192.0.2.1"), false, "", "passed", false),
+        (&bounded, Some("192.0.2.2"), true, "", "passed", true),
+        (&bounded, Some("192.0.2.9"), true, "", "allowed:list", false),
+        (&bounded, Some("192.0.2.9"), true, "", "allowed:list", false),
+        (&bounded, None, true, "", "error:no-address", false),
+        (&bounded, None, false, "", "passed", false),
+        // A /64 is one client.
+        (&bounded, Some("2001:db8::1"), true, "", "passed", true),
+        (&bounded, Some("2001:db8::2"), true, "", LIMITED, false),
+        (&bounded, Some("2001:db8:0:1::2"), true, "", "passed", true),
+        (&watching, Some("198.51.100.1"), true, "", "passed", true),
+        (&watching, Some("198.51.100.1"), true, "", SHADOW, true),
+    ];
+    let shared = Memory::default();
+    for (i, (policy, client, awaits_body, agent, expected, counted)) in rows.iter().enumerate() {
+        let agent: &'static str = (*agent).to_owned().leak();
+        let fake = Fake { fields: vec![("user-agent", agent)] };
+        let mut facts = Facts::new(&fake, client.map(|client| client.parse().unwrap()));
+        facts.awaits_body = *awaits_body;
+        let judgement = policy.judge(&mut facts, &[], T0, &shared);
+        assert_eq!(policy.property(judgement.verdict, &[]), *expected, "row {i}");
+        assert_eq!(judgement.pending.is_some(), *counted, "row {i}");
     }
 }
