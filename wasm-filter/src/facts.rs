@@ -120,18 +120,29 @@ impl<'a> Facts<'a> {
         patches.position(|patch| patch.holds(now_seconds) && patch.matches(&prepared))
     }
 
-    /// The country that a header field names; unknown if it names none.
+    /// The country that header fields name; unknown if they name none, or several.
     pub(crate) fn country_of_header(&self, name: &str) -> Country {
-        let field = self.request.header(name).unwrap_or_default();
-        let country = str::from_utf8(&field).ok().and_then(Country::parse);
-        country.unwrap_or(Country::UNKNOWN)
+        self.origin_of_header(name, Country::parse).unwrap_or(Country::UNKNOWN)
     }
 
-    /// The autonomous system that a header field names, as `64496` or `AS64496`; 0 if it names none.
+    /// The autonomous system that header fields name, as `64496` or `AS64496`; 0 if they name none, or several.
     pub(crate) fn asn_of_header(&self, name: &str) -> u32 {
-        let field = self.request.header(name).unwrap_or_default();
-        let digits = field.strip_prefix(b"AS").unwrap_or(&field);
-        str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+        let parse = |text: &str| text.strip_prefix("AS").unwrap_or(text).parse().ok();
+        self.origin_of_header(name, parse).unwrap_or(0)
+    }
+
+    /// What all fields of a name and all elements of each say, if they say one thing.
+    fn origin_of_header<T: PartialEq>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let fields = self.request.headers(name);
+        let elements = fields.iter().flat_map(|field| field.split(|byte| *byte == b','));
+        let parsed = |element: &[u8]| parse(str::from_utf8(element.trim_ascii()).ok()?);
+        let mut elements = elements.map(parsed);
+        let first = elements.next()??;
+        elements.all(|other| other.as_ref() == Some(&first)).then_some(first)
     }
 
     /// Says that many fields will be looked at.

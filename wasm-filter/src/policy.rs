@@ -440,7 +440,8 @@ impl Policy {
         }
         // Patches may be missing, too, and they are for requests without an address as well.
         match feeds.iter().any(|feed| feed.source.required && feed.is_empty()) {
-            true => self.undecided(Reason::NoList),
+            // Whoever requires a list relies on it, whatever the failure mode is.
+            true => Verdict::Undecided(Reason::NoList, FailureMode::Closed),
             false => Verdict::Passed,
         }
     }
