@@ -50,6 +50,8 @@ pub(crate) struct Feed {
     due_ns: u64,
     /// The call that is under way, by its number, and when it is given up.
     waiting: Option<(u32, u64)>,
+    /// The failure that is in the log, until there is an answer of use.
+    logged: Option<String>,
 }
 
 /// What came back. `Debug` leaves out the body.
@@ -88,7 +90,7 @@ impl Feed {
             Some((content, etag)) => (Some(content), etag),
             None => (None, String::new()),
         };
-        Self { source, content, etag, due_ns: 0, waiting: None }
+        Self { source, content, etag, due_ns: 0, waiting: None, logged: None }
     }
 
     /// Whether there has been nothing good yet.
@@ -150,13 +152,39 @@ impl Feed {
         fields
     }
 
-    /// Notes that the call is under way, or could not be made.
-    pub(crate) fn called(&mut self, number: Option<u32>, now_ns: u64) {
+    /// Notes that the call is under way, or could not be made, which is an error.
+    pub(crate) fn called(&mut self, number: Option<u32>, now_ns: u64) -> Result<(), String> {
         let until_ns = now_ns.saturating_add(self.given_up_after_ns());
         self.waiting = number.map(|number| (number, until_ns));
-        if number.is_none() {
-            self.retry(now_ns);
+        if number.is_some() {
+            return Ok(());
         }
+        self.retry(now_ns);
+        Err(self.failure("Envoy makes no call"))
+    }
+
+    /// Whether a failure is not in the log yet. The next one is, once there has been an answer of use.
+    pub(crate) fn is_news(&mut self, failure: &str) -> bool {
+        if self.logged.as_deref() == Some(failure) {
+            return false;
+        }
+        self.logged = Some(failure.to_owned());
+        true
+    }
+
+    /// A failure in words: what it is, what it means for requests, and what to do about it.
+    fn failure(&self, reason: &str) -> String {
+        let Source { kind, name, cluster, required, .. } = &self.source;
+        let kind = kind.name();
+        let meaning = match (self.is_empty(), required) {
+            (false, _) => "stays as it was",
+            (true, true) => "has never been fetched, and requests are answered 503 until it is",
+            (true, false) => "has never been fetched, and requests pass without it until it is",
+        };
+        format!(
+            "the {kind} {name:?} {meaning}: {reason}; check that Envoy has a cluster {cluster:?} with an \
+             endpoint that serves it"
+        )
     }
 
     /// Whether the answer with this number is for this feed.
@@ -174,13 +202,13 @@ impl Feed {
         self.waiting = None;
         match self.change(response, shared) {
             Ok(change) => {
+                self.logged = None;
                 self.due_ns = now_ns.saturating_add(self.source.refresh_seconds * SECOND_NS);
                 Ok(change)
             }
             Err(reason) => {
                 self.retry(now_ns);
-                let (kind, name) = (self.source.kind.name(), &self.source.name);
-                Err(format!("the {kind} {name:?} stays as it was: {reason}"))
+                Err(self.failure(&reason))
             }
         }
     }
@@ -306,6 +334,33 @@ mod tests {
         feed.list().is_some_and(found)
     }
 
+    /// A failure is in the log once, until there was an answer of use; another one is as well.
+    #[test]
+    fn failures_are_news_once() {
+        let shared = Memory::default();
+        for (required, meaning) in
+            [(true, "requests are answered 503"), (false, "requests pass without")]
+        {
+            let mut feed = Feed::restored(Source { required, ..source() }, &shared);
+            let unreachable = feed.called(None, T0).unwrap_err();
+            for part in ["the list \"block\"", meaning, "no call", "a cluster \"lists\""] {
+                assert!(unreachable.contains(part), "{part} in {unreachable}");
+            }
+            assert!(feed.is_news(&unreachable) && !feed.is_news(&unreachable));
+            assert!(feed.called(Some(7), T0).is_ok());
+            let silent = feed.answered(&response("", "", "", ""), T0, &shared).unwrap_err();
+            assert!(feed.is_news(&silent) && !feed.is_news(&silent));
+        }
+        let mut feed = Feed::restored(source(), &shared);
+        let before = feed.called(None, T0).unwrap_err();
+        assert!(feed.is_news(&before));
+        feed.answered(&good("10.0.0.0/8 deny", "\"a\""), T0, &shared).unwrap();
+        let after = feed.called(None, T0).unwrap_err();
+        assert!(after.contains("stays as it was") && feed.is_news(&after) && !feed.is_news(&after));
+        feed.answered(&response("304", "", "", ""), T0, &shared).unwrap();
+        assert!(feed.is_news(&after), "it had recovered");
+    }
+
     #[test]
     fn the_last_good_list_stays() {
         let shared = Memory::default();
@@ -415,16 +470,16 @@ mod tests {
     fn one_call_at_a_time_and_not_for_ever() {
         let shared = Memory::default();
         let mut feed = Feed::restored(source(), &shared);
-        feed.called(Some(7), T0);
+        let _ = feed.called(Some(7), T0);
         assert!(feed.awaits(7) && !feed.awaits(8) && !feed.is_due(T0 + SECOND_NS));
         assert!(feed.is_due(T0 + 12 * SECOND_NS), "an answer that never comes");
         assert!(!feed.is_due(T0) && feed.is_due(T0 - SECOND_NS), "and the clock was set back");
-        feed.called(None, T0);
+        let _ = feed.called(None, T0);
         assert!(!feed.is_due(T0 + 9 * SECOND_NS) && feed.is_due(T0 + 10 * SECOND_NS));
         assert!(feed.is_due(T0 - 1_000 * SECOND_NS), "the clock was set back");
         let slow = Source { refresh_seconds: 1, timeout: Duration::from_secs(60), ..source() };
         let mut feed = Feed::restored(slow, &shared);
-        feed.called(Some(7), T0);
+        let _ = feed.called(Some(7), T0);
         assert!(!feed.is_due(T0) && !feed.is_due(T0 + 69 * SECOND_NS), "one call at a time");
         // Nothing is there that could not have changed.
         let told = feed.answered(&response("304", "", "", ""), T0, &shared).unwrap_err();

@@ -59,6 +59,7 @@ pub(crate) struct Counters {
     lease_calls: Counter,
     lease_failures: Counter,
     lease_away: Counter,
+    pending_bodies: Tally,
     first_verdicts: [(&'static str, Tally); 3],
     guard: [(Found, Counter); 4],
 }
@@ -121,6 +122,7 @@ impl RootContext for Root {
             host::tick_every(if plugin.leases() { LEASE_TICK } else { TICK });
         }
         plugin.counters.tell();
+        plugin.policy.confirm_pending(host::now_ns(), &Proxy);
         plugin.ask_for_lists();
         plugin.ask_lenders();
     }
@@ -148,7 +150,8 @@ fn configured() -> Result<Plugin, String> {
         )?;
     let seed = seed::agreed(&Proxy, host::random_bytes())
         .map_err(|_| "the host refuses shared data, without which workers cannot agree")?;
-    let policy = Policy::new(config, seed);
+    let worker = host::random_bytes().first_chunk().copied().map_or(0, u64::from_le_bytes);
+    let policy = Policy::new(config, seed, worker);
     let restored = |source: &Source| Feed::restored(source.clone(), &Proxy);
     let feeds = RefCell::new(policy.sources().iter().map(restored).collect());
     let lendings = RefCell::new(policy.lendings());
@@ -164,10 +167,9 @@ impl Plugin {
         let now_ns = host::now_ns();
         for feed in feeds.iter_mut().filter(|feed| feed.is_due(now_ns)) {
             let number = host::call(feed);
-            if number.is_none() {
-                self.counters.list_failures.increment();
+            if let Err(failure) = feed.called(number, now_ns) {
+                self.counters.failed_list(feed, &failure);
             }
-            feed.called(number, now_ns);
         }
     }
 
@@ -177,10 +179,7 @@ impl Plugin {
         match feed.answered(&host::response(body_bytes), host::now_ns(), &Proxy) {
             Ok(Change::None) => {}
             Ok(Change::Replaced) => self.counters.list_changes.increment(),
-            Err(message) => {
-                self.counters.list_failures.increment();
-                host::log_error(&message);
-            }
+            Err(failure) => self.counters.failed_list(feed, &failure),
         }
         let entries = feeds.iter().filter_map(Feed::list).map(NetworkList::entries).sum::<usize>();
         self.counters.list_entries.record(entries as u64);
@@ -217,10 +216,11 @@ impl Plugin {
             let Some(question) = lending.question(tables, &Proxy, now_ns) else { continue };
             let number = host::lease_call(&lending.cluster, &question, lending.timeout);
             self.counters.lease_calls.increment();
+            lending.called(number, tables, &Proxy, now_ns);
             if number.is_none() {
                 self.counters.lease_failures.increment();
+                lending.news(false).iter().for_each(|message| host::log_error(message));
             }
-            lending.called(number, tables, &Proxy, now_ns);
         }
     }
 
@@ -228,6 +228,7 @@ impl Plugin {
         let Ok(mut lendings) = self.lendings.try_borrow_mut() else { return };
         let Some(own) = lendings.iter_mut().find(|lending| lending.awaits(number)) else { return };
         let response = if status == 0 { host::lease_response(bytes) } else { None };
+        own.news(response.is_some()).iter().for_each(|message| host::log_error(message));
         let tables = self.policy.lease_tables();
         if !own.answered(response.as_deref(), tables, &Proxy, host::now_ns()) {
             self.counters.lease_failures.increment();
@@ -253,6 +254,7 @@ impl Counters {
             lease_calls: Counter::new("glacis_wasm_lease_calls_total"),
             lease_failures: Counter::new("glacis_wasm_lease_failures_total"),
             lease_away: Counter::new("glacis_wasm_lease_away_total"),
+            pending_bodies: Tally::gauge("glacis_wasm_pending_bodies"),
             first_verdicts: ["clean", "body", "suspect"]
                 .map(|name| (name, Tally::new(&format!("glacis_wasm_first_verdict_total.{name}")))),
             guard: [Found::Receipt, Found::Clean, Found::MissingAllowed, Found::MissingDenied].map(
@@ -282,7 +284,21 @@ impl Counters {
     fn tell(&self) {
         self.passed.tell();
         self.passed_in_words.tell();
+        self.pending_bodies.tell();
         self.first_verdicts.iter().for_each(|(_, tally)| tally.tell());
+    }
+
+    /// So many more requests are pending, or fewer.
+    pub(crate) fn pending(&self, more: i64) {
+        self.pending_bodies.add(more);
+    }
+
+    /// Counts a list that could not be fetched, and logs why if that is not in the log.
+    fn failed_list(&self, feed: &mut Feed, failure: &str) {
+        self.list_failures.increment();
+        if feed.is_news(failure) {
+            host::log_error(failure);
+        }
     }
 
     /// Counts a first verdict.
@@ -308,8 +324,10 @@ impl Counters {
             | Verdict::DeniedAsBot(_)
             | Verdict::DeniedByPatch(_) => self.denied.increment(),
             Verdict::ShadowDeniedAsBot(_) => self.shadow_denied.increment(),
-            Verdict::Limited(..) => self.limited.increment(),
-            Verdict::ShadowLimited(..) => self.shadow_limited.increment(),
+            Verdict::Limited(..) | Verdict::TooManyBodies => self.limited.increment(),
+            Verdict::ShadowLimited(..) | Verdict::ShadowTooManyBodies => {
+                self.shadow_limited.increment();
+            }
             Verdict::AllowedByList | Verdict::Passed => self.passed.increment(),
             Verdict::Undecided(..) => self.errors.increment(),
         }
