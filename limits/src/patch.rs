@@ -4,16 +4,20 @@
 //! looked at here ([`Patch::matches`]), and written as a chain of rules ([`Patch::to_seclang`]),
 //! which see the same. `rules/virtual-patches/README.md` has the form.
 //!
-//! Values are compared without regard to case, the path decoded twice and the query once.
+//! Values are compared without regard to case, the path however it is spelled (`spelling.rs`), and the query
+//! decoded once.
 
 mod pattern;
+mod spelling;
+mod text;
 
 use crate::day;
-use crate::path::percent_decoded;
 use pattern::{FLAGS, Pattern, as_chars};
 use serde_json::{Map, Value};
+use spelling::{Place, SEGMENTS_MAX, Spelled, Wanted};
 use std::cell::OnceCell;
 use std::fmt::{self, Write as _};
+use text::{contains, escaped, form_decoded, lower};
 
 /// The most conditions of a patch, and values of one.
 const CONDITIONS_MAX: usize = 8;
@@ -46,6 +50,8 @@ struct Condition {
     values: Vec<String>,
     /// The patterns, if that is what the values are.
     patterns: Vec<Pattern>,
+    /// The values as segments, if they are no patterns and the target is the path.
+    wanted: Vec<Wanted>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +104,7 @@ pub struct Prepared<'h> {
     head: &'h dyn Head,
     target: OnceCell<Vec<u8>>,
     method: OnceCell<Vec<u8>>,
-    path: OnceCell<Vec<u8>>,
+    path: OnceCell<Spelled>,
     query: OnceCell<Vec<u8>>,
     arguments: OnceCell<Vec<(Vec<u8>, Vec<u8>)>>,
 }
@@ -117,9 +123,10 @@ impl<'h> Prepared<'h> {
         Self { head, target, method, path, query, arguments }
     }
 
-    /// Path and query, as they were sent.
+    /// Path and query, as they were sent. A fragment is neither.
     fn parts(&self) -> (&[u8], &[u8]) {
         let target = self.target.get_or_init(|| self.head.target());
+        let target = target.split(|byte| *byte == b'#').next().unwrap_or_default();
         let mut parts = target.splitn(2, |byte| *byte == b'?');
         (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
     }
@@ -128,8 +135,8 @@ impl<'h> Prepared<'h> {
         self.method.get_or_init(|| lower(self.head.method()))
     }
 
-    fn path(&self) -> &[u8] {
-        self.path.get_or_init(|| lower(form_decoded(&percent_decoded(self.parts().0))))
+    fn path(&self) -> &Spelled {
+        self.path.get_or_init(|| Spelled::new(self.parts().0))
     }
 
     fn query(&self) -> &[u8] {
@@ -277,19 +284,33 @@ impl Condition {
         let values = fields.get(*name).and_then(values).ok_or_else(|| {
             error(&at(name), "write a text, or a list of up to 16, of visible ASCII")
         })?;
-        if *operator == Operator::Regex {
-            let compiled = values.iter().map(|value| Pattern::new(value)).collect::<Result<_, _>>();
-            let patterns = compiled.map_err(|problem| error(&at(name), &problem))?;
-            return Ok(Self { target, operator: *operator, values, patterns });
+        let operator = *operator;
+        if operator == Operator::Regex {
+            let of_path = target == Target::Path;
+            let pattern = |value: &String| Pattern::new(value, of_path);
+            let patterns = values.iter().map(pattern).collect::<Result<_, _>>();
+            let patterns = patterns.map_err(|problem| error(&at(name), &problem))?;
+            return Ok(Self { target, operator, values, patterns, wanted: Vec::new() });
         }
-        let values = values.iter().map(|text| text.to_ascii_lowercase()).collect();
-        Ok(Self { target, operator: *operator, values, patterns: Vec::new() })
+        let values: Vec<_> = values.iter().map(|text| text.to_ascii_lowercase()).collect();
+        let wanted = match (&target, operator.place()) {
+            (Target::Path, Some(place)) => {
+                let wanted = values.iter().map(|value| Wanted::new(place, value));
+                let rule = || error(&at(name), &format!("write at most {SEGMENTS_MAX} segments"));
+                wanted.collect::<Option<_>>().ok_or_else(rule)?
+            }
+            _ => Vec::new(),
+        };
+        Ok(Self { target, operator, values, patterns: Vec::new(), wanted })
     }
 
     fn holds(&self, prepared: &Prepared<'_>) -> bool {
         match &self.target {
             Target::Method => self.fits(prepared.method()),
-            Target::Path => self.fits(prepared.path()),
+            Target::Path if self.patterns.is_empty() => {
+                self.wanted.iter().any(|wanted| wanted.is_in(prepared.path()))
+            }
+            Target::Path => self.fits(prepared.path().text()),
             Target::Query => self.fits(prepared.query()),
             Target::Header(name) => {
                 prepared.head.headers(name).into_iter().any(|value| self.fits(&lower(value)))
@@ -308,12 +329,9 @@ impl Condition {
         }
         self.values.iter().map(String::as_bytes).any(|value| match self.operator {
             Operator::Equals => given == value,
-            // Most differ at once, and a comparison of slices is a call.
-            Operator::Prefix => starts_alike(given, value) && given.starts_with(value),
+            Operator::Prefix => given.starts_with(value),
             Operator::Suffix => given.ends_with(value),
-            Operator::Contains => given
-                .windows(value.len().max(1))
-                .any(|part| starts_alike(part, value) && part == value),
+            Operator::Contains => contains(given, value),
             // Has been asked above.
             Operator::Regex => false,
         })
@@ -321,18 +339,16 @@ impl Condition {
 
     /// What fits, as a pattern; whatever is no letter or digit is written as a number.
     fn pattern(&self) -> String {
-        let escaped = |value: &String| -> String {
-            let one = |byte: u8| match byte.is_ascii_alphanumeric() {
-                true => char::from(byte).to_string(),
-                false => format!("\\x{byte:02x}"),
-            };
-            value.bytes().map(one).collect()
-        };
         if self.operator == Operator::Regex {
-            let any = self.values.join("|");
-            return format!("{FLAGS}(?:{any})");
+            let any: Vec<_> = self.patterns.iter().map(Pattern::text).collect();
+            return format!("{FLAGS}(?:{})", any.join("|"));
         }
-        let any = self.values.iter().map(escaped).collect::<Vec<_>>().join("|");
+        if !self.wanted.is_empty() {
+            let any: Vec<_> = self.wanted.iter().map(Wanted::pattern).collect();
+            return format!("{FLAGS}(?:{})", any.join("|"));
+        }
+        let any = self.values.iter().map(|value| escaped(value.as_bytes())).collect::<Vec<_>>();
+        let any = any.join("|");
         match self.operator {
             Operator::Equals => format!("\\A(?:{any})\\z"),
             Operator::Prefix => format!("\\A(?:{any})"),
@@ -342,12 +358,27 @@ impl Condition {
     }
 }
 
+impl Operator {
+    /// Where a value is in a path; `None` for a pattern, which says so itself.
+    const fn place(self) -> Option<Place> {
+        match self {
+            Self::Equals => Some(Place::Whole),
+            Self::Prefix => Some(Place::First),
+            Self::Suffix => Some(Place::Last),
+            Self::Contains => Some(Place::Anywhere),
+            Self::Regex => None,
+        }
+    }
+}
+
 impl Target {
     fn seclang(&self) -> (String, &'static str) {
         match self {
             Self::Method => ("REQUEST_METHOD".to_owned(), "t:none,t:lowercase"),
             // The engine has decoded it once.
-            Self::Path => ("REQUEST_FILENAME".to_owned(), "t:none,t:urlDecode,t:lowercase"),
+            Self::Path => {
+                ("REQUEST_FILENAME".to_owned(), "t:none,t:urlDecodeUni,t:urlDecodeUni,t:lowercase")
+            }
             Self::Query => ("QUERY_STRING".to_owned(), "t:none,t:urlDecode,t:lowercase"),
             Self::Header(name) => (format!("REQUEST_HEADERS:{name}"), "t:none,t:lowercase"),
             Self::Argument(name) => (format!("ARGS_GET:{name}"), "t:none,t:lowercase"),
@@ -384,23 +415,6 @@ fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a str, Patch
 
 fn error(path: &str, problem: &str) -> PatchError {
     PatchError { path: path.to_owned(), problem: problem.to_owned() }
-}
-
-/// `%XX` decoded and `+` as a space, as in forms.
-fn form_decoded(bytes: &[u8]) -> Vec<u8> {
-    let spaced: Vec<u8> =
-        bytes.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-    percent_decoded(&spaced)
-}
-
-/// Whether the first two bytes of a value that is not empty are those of what is compared with it.
-fn starts_alike(given: &[u8], value: &[u8]) -> bool {
-    given.first() == value.first() && (value.len() < 2 || given.get(1) == value.get(1))
-}
-
-fn lower(mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes.make_ascii_lowercase();
-    bytes
 }
 
 #[cfg(test)]

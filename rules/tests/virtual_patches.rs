@@ -136,6 +136,124 @@ fn each_stops_its_attack_and_lets_its_neighbour_through() {
     );
 }
 
+/// The places of a path where another spelling can be inserted: its slashes as they were written.
+fn slashes(path: &str) -> impl Iterator<Item = usize> {
+    path.match_indices('/').map(|(at, _)| at)
+}
+
+/// A path with each of its bytes that is no escape as an escape, `percent` being how many times `%` is escaped.
+fn escaped_at(path: &str, at: usize, percent: &str) -> Option<String> {
+    let byte = *path.as_bytes().get(at)?;
+    let inside = (1..=2).any(|back| at >= back && path.as_bytes()[at - back] == b'%');
+    if inside || byte == b'%' {
+        return None;
+    }
+    Some(format!("{}{percent}{byte:02x}{}", &path[..at], &path[at + 1..]))
+}
+
+/// Other spellings of a path that servers take for the same.
+fn spellings(path: &str) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    let between =
+        ["//", "/./", "/;x/", "/;x=y/", "/.;x/", "/%2e/", "/x/../", "/x/%2e%2e/", "/x/..;y/"];
+    for at in slashes(path) {
+        let with = |slash: &str| format!("{}{slash}{}", &path[..at], &path[at + 1..]);
+        all.extend(between.map(with));
+        if at > 0 {
+            all.extend(["\\", "%5c", "%2f", "%2F", "%252f", ";x=y/", ";%2f..%2f/"].map(with));
+        }
+    }
+    let everywhere = path.replace('/', ";x=y/").replacen(";x=y", "", 1);
+    all.extend([&everywhere, path].map(|path| format!("{path};x=y")));
+    let behind = ["%20", " ", ".", "%2e", "/", "/.", "%2f", ";", ";x=y", ";%2fx", "/;x", "/x/.."];
+    all.extend(behind.map(|end| format!("{path}{end}")));
+    for at in 0..path.len() {
+        all.extend(escaped_at(path, at, "%").filter(|_| at > 0));
+        all.extend(escaped_at(path, at, "%25").filter(|_| at > 0));
+        all.extend(escaped_at(path, at, "%u00").filter(|_| at > 0));
+    }
+    all.extend([path.to_uppercase(), path.to_lowercase()]);
+    all.remove(path);
+    all
+}
+
+/// A request with its path in another spelling.
+fn respelled(text: &str) -> Vec<String> {
+    let (line, fields) = text.split_once('\n').map_or((text, None), |(a, b)| (a, Some(b)));
+    let (method, target) = line.split_once(' ').unwrap();
+    let (path, query) = target.split_once('?').map_or((target, None), |(a, b)| (a, Some(b)));
+    let whole = |path: String| {
+        let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+        let fields = fields.map(|fields| format!("\n{fields}")).unwrap_or_default();
+        format!("{method} {path}{query}{fields}")
+    };
+    spellings(path).into_iter().map(whole).collect()
+}
+
+/// Each attack is refused however its path is spelled, by the filter and by the rules.
+#[test]
+fn each_stops_its_attack_in_any_spelling() {
+    let (mut told, mut tried) = (Vec::new(), 0);
+    for case in &cases() {
+        for text in case.attacks.iter().flat_map(|attack| respelled(attack)) {
+            let request = Request::read(&text);
+            let seen = (refused_by_filter(case, &request), refused_by_rules(case, &request));
+            tried += 1;
+            if seen != (true, true) {
+                told.push(format!("{}: filter and rules say {seen:?} to {text:?}", case.patch.id));
+            }
+        }
+    }
+    assert!(told.is_empty(), "{} of {tried}:\n{}", told.len(), told.join("\n"));
+    assert!(tried > 10_000, "{tried}");
+}
+
+/// Paths and values of a few parts that matter, put together by chance: filter and rules see the same.
+#[test]
+fn filter_and_rules_agree_on_random_paths() {
+    const PARTS: &[&str] = &[
+        "/", "/", "/", "\\", "a", "b", "ab", ";", ";x=y", ".", "..", "/../", "%2f", "%5C", "%20",
+        "%252f", "%3b", "%u002e", "%u0061", "%uff41", "%u00", "%", "+", "%00", "A", "%2541",
+    ];
+    const VALUES: &[&str] = &[
+        "/a", "/a/b", "/a/", "//a", "//a/b/", "a", "a/b", ".a", "..", "/..", "/../a", "../a/",
+        "/..;/", ";x", "/a;/b", "/", "b/../a", "/a/a/b", "/./a",
+    ];
+    let mut random = Random(7);
+    let (mut told, mut refused) = (Vec::new(), 0);
+    for value in VALUES {
+        for operator in ["equals", "prefix", "suffix", "contains"] {
+            let case = case(&serde_json::json!({"id": "a", "cve": "CVE-2099-1", "title": "t",
+                "rule": 9_100_001, "when": [{"target": "path", operator: value}],
+                "tests": {"attacks": [], "neighbours": []}}));
+            for _ in 0..400 {
+                let parts = (0..random.below(9)).map(|_| PARTS[random.below(PARTS.len())]);
+                let target = format!("/{}", parts.collect::<String>());
+                let request = Request::read(&format!("GET {target}"));
+                let seen = (refused_by_filter(&case, &request), refused_by_rules(&case, &request));
+                refused += u32::from(seen.0);
+                if seen.0 != seen.1 {
+                    told.push(format!("{operator} {value:?}: {seen:?} to {target:?}"));
+                }
+            }
+        }
+    }
+    assert!(told.is_empty(), "{}", told.join("\n"));
+    assert!((2_000..25_000).contains(&refused), "{refused}");
+}
+
+/// Numbers by chance, the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 11).unwrap() % end
+    }
+}
+
 /// The requests of all patches, and what becomes of them when they are written otherwise.
 #[test]
 fn filter_and_rules_agree() {

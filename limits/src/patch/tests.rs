@@ -98,8 +98,11 @@ fn a_patch_as_a_chain_of_rules() {
                 tag:'CVE-2021-1'";
     let first =
         format!(r#"SecRule REQUEST_METHOD "@rx \A(?:post)\z" "{head},t:none,t:lowercase,chain""#);
-    let path = r#"SecRule REQUEST_FILENAME "@rx \A(?:\x2fa\x2db|\x2fc)""#;
-    let path = format!(r#"{path} "t:none,t:urlDecode,t:lowercase,chain""#);
+    let gap = r"[\x00-\x20.\x2f\x5c]*(?:(?:[\x2f\x5c][^\x2f\x5c]*)*[\x2f\x5c]\x2e\x2e[\x00-\x20.\x2f\x5c]*)?(?:\x3b.*)?";
+    let end = r"[\x00-\x20.]*(?:[\x3b\x2f\x5c]|\z)";
+    let path = format!(r"(?is)(?:\A{gap}[\x2f\x5c]a\x2db{end}|\A{gap}[\x2f\x5c]c{end})");
+    let path = format!(r#"SecRule REQUEST_FILENAME "@rx {path}""#);
+    let path = format!(r#"{path} "t:none,t:urlDecodeUni,t:urlDecodeUni,t:lowercase,chain""#);
     let expected = [
         first.as_str(),
         path.as_str(),
@@ -151,11 +154,58 @@ fn what_conditions_fit() {
         (path("contains", "b"), "/ab", true),
         (path("contains", "b"), "/a", false),
         (path("contains", "/../"), "/x/../y", true),
-        // Decoded twice, and not three times.
+        // Decoded three times, and not four times.
         (path("contains", "/../"), "/x/%252e%2e%252fy", true),
-        (path("contains", "/../"), "/x/%25252e./y", false),
+        (path("contains", "/../"), "/x/%25252e./y", true),
+        (path("contains", "/../"), "/x/%2525252e./y", false),
+        (path("equals", "/a/b"), "/%u0041/%uff42", true),
+        (path("equals", "/a/b"), "/%u00e1/b", false),
+        (path("equals", "/a/b"), "/a/%u00b", false),
+        // However it is spelled.
+        (path("equals", "/a/b"), "//a/.//b/%20.;x/y", true),
+        (path("equals", "/a/b"), "/;x=y/a;x\\b", true),
+        (path("equals", "/a/b"), "/x/y/../../a/x/..;y/b", true),
+        (path("equals", "/a/b"), "/a//../b", true),
+        (path("equals", "/a/b"), "/a/x/b", false),
+        (path("equals", "/a/b"), "/a/../x/b", false),
+        (path("equals", "/a/b"), "/a/b/c/..", true),
+        (path("equals", "/a/b"), "/a/b/../c", false),
+        (path("equals", "/a/b"), "/x/a/b", false),
+        (path("equals", "/a/b"), "/a/b#/c", true),
+        // A server may cut parameters before it decodes them.
+        (path("equals", "/a/b"), "/a/b;%2f..%2fc", true),
+        (path("equals", "/a/b"), "/a;%252fc/b", true),
+        (path("equals", "/a/"), "/a", false),
+        (path("equals", "/a/"), "/a/", true),
+        // Segments, not bytes.
+        (path("prefix", "/a"), "/ab", false),
+        (path("prefix", "/a"), "/a;b", true),
+        (path("prefix", "/a"), "/a.", true),
+        (path("prefix", "/a"), "/a.b", false),
+        (path("prefix", "/a/b/"), "/a/x/../b/c", true),
+        (path("prefix", "/a/b/"), "/x/../a/./b;c/d", true),
+        (path("prefix", "/a/;"), "/a/;b", true),
+        (path("prefix", "//a/"), "/a/", false),
+        (path("prefix", "//a/"), "/;/a/", true),
+        (path("suffix", "/b"), "/ab", false),
+        (path("suffix", "/b"), "/a/b/.", true),
+        (path("suffix", "/a/b"), "/x/a/;/b", true),
+        (path("suffix", "a/b"), "/xa//b", true),
+        (path("suffix", ".php"), "/x.php/", true),
+        (path("suffix", ".php"), "/x.php/y/..", true),
+        (path("suffix", ".."), "/x...;y", true),
+        (path("suffix", ";a"), "/x;ab/c", true),
+        (path("contains", "/a/b"), "/x//a\\bc", true),
+        (path("contains", "/a/b"), "/xa/b", false),
+        (path("contains", "a/b"), "/xa/b", true),
+        (path("contains", "/..;/"), "/x/..;a=b/y", true),
+        (path("contains", "/..;/"), "/x/../y", false),
+        (path("contains", "/../a/"), "/x/.././a/", true),
+        (path("contains", ";s=/a"), "/x;s=1/a", true),
         (path("regex", "\\A/v[0-9]+\\z"), "/V12", true),
         (path("regex", "\\A/v[0-9]+\\z"), "/v1/v", false),
+        (path("regex", "\\A/a\\/v[0-9]+\\z"), "//a;x/;y/./V12/;z", true),
+        (path("regex", "\\A/[/]"), "\\/", true),
         (query("contains", "a b"), "/?q=A+b", true),
         (query("contains", "a b"), "/?q=a%20b", true),
         (query("contains", "a b"), "/?q=a%2520b", false),
