@@ -364,6 +364,47 @@ fn virtual_patches() {
     });
 }
 
+/// Ways to write a path that Envoy passes on, each of which some server takes for the one in front of them.
+fn spellings(path: &str) -> Vec<String> {
+    let last = path.rfind('/').unwrap_or_default();
+    let (before, name) = path.split_at(last);
+    let between = ["//", "/./", "/;x/", "/x/../", "/x/..;/", "\\", "%5c", "%2f", "%252f"];
+    let mut all: Vec<_> =
+        between.map(|slash| format!("{before}{slash}{}", &name[1..])).into_iter().collect();
+    all.extend(["//", "/./", "/;x/"].map(|slash| format!("{slash}{}", &path[1..])));
+    let behind = [";x=y", "/", "/.", ".", "%20", "%2e", ";%2f..%2fx"];
+    all.extend(behind.map(|end| format!("{path}{end}")));
+    all.push(path.replace('o', "%6f").replace('e', "%2565"));
+    all.push(path.to_uppercase());
+    all
+}
+
+/// However its path is spelled, an attack gets no further than the filter in Envoy.
+#[test]
+fn virtual_patches_see_every_spelling() {
+    const PATCHES: &str = r#"{"virtual_patches": [
+        {"id": "wsat", "cve": "CVE-2017-10271", "title": "t", "rule": 9100001, "when": [
+            {"target": "method", "equals": "POST"}, {"target": "path", "prefix": "/wls-wsat/"}]},
+        {"id": "invoker", "cve": "CVE-2017-12149", "title": "t", "rule": 9100002, "when": [
+            {"target": "path", "equals": "/invoker/readonly"}]},
+        {"id": "template", "cve": "CVE-2023-22527", "title": "t", "rule": 9100003, "when": [
+            {"target": "path", "suffix": "/template/aui/text-inline.vm"}]}
+    ]}"#;
+    let own = Own::start("spellings", Setup { plugin: PATCHES, before: "", feed: 0 });
+    let from = client();
+    let attacks =
+        ["/wls-wsat/CoordinatorPortType", "/invoker/readonly", "/template/aui/text-inline.vm"];
+    for path in attacks.into_iter().flat_map(spellings).chain(attacks.map(str::to_owned)) {
+        let request = Request::new("POST", &path).header("content-length", "0");
+        assert_eq!(own.status(from, &request), 403, "{path}");
+    }
+    for path in ["/wls-wsat-x/CoordinatorPortType", "/x/invoker/readonly", "/template/aui/text.css"]
+    {
+        let request = Request::new("POST", path).header("content-length", "0");
+        assert_eq!(own.status(from, &request), 200, "{path}");
+    }
+}
+
 /// What everybody has to load: 1 MiB at most.
 #[test]
 fn the_module_is_small() {
