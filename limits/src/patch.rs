@@ -15,7 +15,7 @@ use crate::day;
 use pattern::{FLAGS, Pattern, as_chars};
 use serde_json::{Map, Value};
 use spelling::{Place, SEGMENTS_MAX, Spelled, Wanted};
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::fmt::{self, Write as _};
 use text::{contains, escaped, form_decoded, lower};
 
@@ -23,6 +23,16 @@ use text::{contains, escaped, form_decoded, lower};
 const CONDITIONS_MAX: usize = 8;
 const VALUES_MAX: usize = 16;
 const TEXT_BYTES_MAX: usize = 256;
+
+/// The longest path that is compared, in bytes as it was sent: web servers take request lines of 8 KiB by default.
+pub const PATH_BYTES_MAX: usize = 8 << 10;
+/// The most segments of a path that is compared, once it is decoded.
+pub const PATH_SEGMENTS_MAX: usize = 256;
+/// The longest path and query that are compared, in bytes as they were sent.
+pub const TARGET_BYTES_MAX: usize = 16 << 10;
+/// The longest value that a pattern is looked for in, in bytes: a longer one counts as if it had it. Rules say the
+/// same with a repetition, of which RE2 and Coraza take 1 000.
+pub const PATTERN_BYTES_MAX: usize = 1_000;
 
 /// The rules of patches have numbers in this range.
 const RULE_MIN: u64 = 9_100_000;
@@ -107,6 +117,17 @@ pub struct Prepared<'h> {
     path: OnceCell<Spelled>,
     query: OnceCell<Vec<u8>>,
     arguments: OnceCell<Vec<(Vec<u8>, Vec<u8>)>>,
+    too_long: OnceCell<bool>,
+    work: Cell<Work>,
+}
+
+/// How much has been compared: bounds that hold on any machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Bytes in which patterns were looked for, each as often as that happened.
+    pub pattern_bytes: usize,
+    /// Bytes, and segments of paths, that were compared with other values, at most.
+    pub compared: usize,
 }
 
 impl fmt::Debug for Prepared<'_> {
@@ -120,7 +141,35 @@ impl<'h> Prepared<'h> {
     #[must_use]
     pub fn new(head: &'h dyn Head) -> Self {
         let (target, method, path, query, arguments) = Default::default();
-        Self { head, target, method, path, query, arguments }
+        let (too_long, work) = Default::default();
+        Self { head, target, method, path, query, arguments, too_long, work }
+    }
+
+    /// Whether path or query are longer than patches look at: [`PATH_BYTES_MAX`], [`PATH_SEGMENTS_MAX`] or
+    /// [`TARGET_BYTES_MAX`]. Such a request is to be refused (414): all conditions on them count as holding.
+    #[must_use]
+    pub fn is_too_long(&self) -> bool {
+        *self.too_long.get_or_init(|| {
+            let (path, query) = self.parts();
+            path.len() > PATH_BYTES_MAX
+                // The question mark is one of them.
+                || path.len() + query.len() >= TARGET_BYTES_MAX
+                || self.path().segments() > PATH_SEGMENTS_MAX
+        })
+    }
+
+    /// What all patches together have compared so far.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        self.work.get()
+    }
+
+    fn worked(&self, pattern_bytes: usize, compared: usize) {
+        let Work { pattern_bytes: before, compared: compared_before } = self.work.get();
+        self.work.set(Work {
+            pattern_bytes: before.saturating_add(pattern_bytes),
+            compared: compared_before.saturating_add(compared),
+        });
     }
 
     /// Path and query, as they were sent. A fragment is neither.
@@ -162,7 +211,7 @@ impl Patch {
     ///
     /// # Errors
     ///
-    /// At the first field that is wrong.
+    /// At the first field that is wrong, and if the first condition is a pattern: every request would pay for it.
     pub fn read(value: &Value) -> Result<Self, PatchError> {
         const FIELDS: &[&str] = &["id", "cve", "title", "rule", "expires", "when", "tests", "note"];
         let fields = value.as_object().ok_or_else(|| error("", "write an object"))?;
@@ -195,16 +244,19 @@ impl Patch {
                 "write it without quotes, '\\', '%' and control characters",
             ));
         }
-        Ok(Self {
-            id: id.to_owned(),
-            cve: cve.to_owned(),
-            title: title.to_owned(),
-            rule: rule.ok_or_else(|| error("rule", "write a number from 9100000 to 9109999"))?,
-            until_seconds,
-            conditions: conditions
-                .map(|(i, condition)| Condition::read(condition, &format!("when[{i}]")))
-                .collect::<Result<_, _>>()?,
-        })
+        let rule = rule.ok_or_else(|| error("rule", "write a number from 9100000 to 9109999"))?;
+        let conditions: Vec<_> = conditions
+            .map(|(i, condition)| Condition::read(condition, &format!("when[{i}]")))
+            .collect::<Result<_, _>>()?;
+        if conditions.first().is_some_and(|first| first.operator == Operator::Regex) {
+            let problem = format!(
+                "the patch {id:?} begins with a pattern, which costs some hundred times what other conditions \
+                 cost; write one with equals, prefix, suffix or contains before it"
+            );
+            return Err(error("when[0].regex", &problem));
+        }
+        let (id, cve, title) = (id.to_owned(), cve.to_owned(), title.to_owned());
+        Ok(Self { id, cve, title, rule, until_seconds, conditions })
     }
 
     /// Whether it still holds in this second.
@@ -305,35 +357,53 @@ impl Condition {
     }
 
     fn holds(&self, prepared: &Prepared<'_>) -> bool {
+        let fits = |given: &[u8]| self.fits(given, prepared);
         match &self.target {
-            Target::Method => self.fits(prepared.method()),
-            Target::Path if self.patterns.is_empty() => {
-                self.wanted.iter().any(|wanted| wanted.is_in(prepared.path()))
-            }
-            Target::Path => self.fits(prepared.path().text()),
-            Target::Query => self.fits(prepared.query()),
+            Target::Method => fits(prepared.method()),
             Target::Header(name) => {
-                prepared.head.headers(name).into_iter().any(|value| self.fits(&lower(value)))
+                prepared.head.headers(name).into_iter().any(|value| fits(&lower(value)))
             }
+            Target::Path | Target::Query | Target::Argument(_) if prepared.is_too_long() => true,
+            Target::Path if self.patterns.is_empty() => {
+                let path = prepared.path();
+                self.wanted.iter().any(|wanted| {
+                    prepared.worked(0, wanted.work(path));
+                    wanted.is_in(path)
+                })
+            }
+            Target::Path => fits(prepared.path().text()),
+            Target::Query => fits(prepared.query()),
             Target::Argument(name) => {
                 let named = |(given, _): &&(Vec<u8>, Vec<u8>)| given == name.as_bytes();
-                prepared.arguments().iter().filter(named).any(|(_, value)| self.fits(value))
+                let arguments = prepared.arguments();
+                prepared.worked(0, arguments.len());
+                arguments.iter().filter(named).any(|(_, value)| fits(value))
             }
         }
     }
 
-    fn fits(&self, given: &[u8]) -> bool {
+    fn fits(&self, given: &[u8], prepared: &Prepared<'_>) -> bool {
         if !self.patterns.is_empty() {
+            if given.len() > PATTERN_BYTES_MAX {
+                return true;
+            }
             let text = as_chars(given);
-            return self.patterns.iter().any(|pattern| pattern.is_in(&text));
+            return self.patterns.iter().any(|pattern| {
+                prepared.worked(given.len(), 0);
+                pattern.is_in(&text)
+            });
         }
-        self.values.iter().map(String::as_bytes).any(|value| match self.operator {
-            Operator::Equals => given == value,
-            Operator::Prefix => given.starts_with(value),
-            Operator::Suffix => given.ends_with(value),
-            Operator::Contains => contains(given, value),
-            // Has been asked above.
-            Operator::Regex => false,
+        self.values.iter().map(String::as_bytes).any(|value| {
+            let whole = self.operator == Operator::Contains;
+            prepared.worked(0, if whole { given.len() } else { value.len() });
+            match self.operator {
+                Operator::Equals => given == value,
+                Operator::Prefix => given.starts_with(value),
+                Operator::Suffix => given.ends_with(value),
+                Operator::Contains => contains(given, value),
+                // Has been looked for above.
+                Operator::Regex => false,
+            }
         })
     }
 
@@ -341,7 +411,8 @@ impl Condition {
     fn pattern(&self) -> String {
         if self.operator == Operator::Regex {
             let any: Vec<_> = self.patterns.iter().map(Pattern::text).collect();
-            return format!("{FLAGS}(?:{})", any.join("|"));
+            // A value that is too long for a pattern counts as if it had it.
+            return format!("{FLAGS}(?:{}|\\A.{{{PATTERN_BYTES_MAX}}}.)", any.join("|"));
         }
         if !self.wanted.is_empty() {
             let any: Vec<_> = self.wanted.iter().map(Wanted::pattern).collect();

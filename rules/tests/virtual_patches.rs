@@ -6,10 +6,12 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, Start, Transaction, Verdict};
-use glacis_limits::patch::{Head, Patch, Prepared};
+use glacis_limits::patch::{
+    Head, PATH_BYTES_MAX, PATH_SEGMENTS_MAX, PATTERN_BYTES_MAX, Patch, Prepared, Work,
+};
 use serde_json::Value;
 
 /// A request as the tests of patches write it: a request line without version, then fields.
@@ -240,6 +242,102 @@ fn filter_and_rules_agree_on_random_paths() {
     }
     assert!(told.is_empty(), "{}", told.join("\n"));
     assert!((2_000..25_000).contains(&refused), "{refused}");
+}
+
+/// Beyond the bytes that a pattern looks at, both count it as found.
+#[test]
+fn filter_and_rules_agree_on_long_values() {
+    let case = case(
+        &serde_json::json!({"id": "a", "cve": "CVE-2099-1", "title": "t", "rule": 9_100_001,
+        "when": [{"target": "path", "prefix": "/a"}, {"target": "argument", "name": "q", "regex": "b"}],
+        "tests": {"attacks": [], "neighbours": []}}),
+    );
+    for (bytes, expected) in [(PATTERN_BYTES_MAX, false), (PATTERN_BYTES_MAX + 1, true)] {
+        let request = Request::read(&format!("GET /a?q={}", "a".repeat(bytes)));
+        let seen = (refused_by_filter(&case, &request), refused_by_rules(&case, &request));
+        assert_eq!(seen, (expected, expected), "{bytes}");
+    }
+}
+
+/// The values of all patches for a target, one after the other.
+fn values_of(target: &str) -> Vec<String> {
+    let files = ["appliances", "java", "web"].map(|name| format!("virtual-patches/{name}.yaml"));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut values = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        let patches: Vec<Value> = serde_saphyr::from_str(&text).unwrap();
+        let conditions = patches.iter().flat_map(|patch| patch["when"].as_array().unwrap());
+        for condition in conditions.filter(|condition| condition["target"] == target) {
+            let given = ["equals", "prefix", "suffix", "contains"].map(|name| &condition[name]);
+            for value in given {
+                values.extend(value.as_str().map(str::to_owned));
+                let list = value.as_array().into_iter().flatten();
+                values.extend(list.map(|value| value.as_str().unwrap().to_owned()));
+            }
+        }
+    }
+    values
+}
+
+/// Whatever the head, what the patches compare is bounded: 1 MB takes about a millisecond.
+#[test]
+fn no_head_is_expensive() {
+    let cases = cases();
+    let full = |text: &str, bytes: usize| -> String { text.chars().cycle().take(bytes).collect() };
+    let pieces: Vec<_> = values_of("path").iter().map(|value| value.replace("..", "x")).collect();
+    let pieces = pieces.concat().replace(['?', '#', ' '], "/");
+    let paths = [
+        full("/", 55_000),
+        full("/", PATH_BYTES_MAX),
+        full("/a", 2 * (PATH_SEGMENTS_MAX - 1)),
+        full(&pieces, PATH_BYTES_MAX),
+        format!("/;{}", full("/x/..", 5 * 120)),
+        format!("/;{}", full(&pieces, PATH_BYTES_MAX - 2)),
+        format!("/{}", full("..", PATH_BYTES_MAX - 1)),
+        format!("/{}", full("%2e", PATH_BYTES_MAX - 1)),
+        format!("/{}", full("$", PATH_BYTES_MAX - 1)),
+        format!("/control/main/modules/messaging/{}", full("/.", 400)),
+    ];
+    let names = "q=1&element_parents=a&auth=b&jsp=c&s=d&search={.&id=1&routestring=e&".to_owned();
+    let query = values_of("query").concat().replace(['#', '?'], "") + "&";
+    let queries = [
+        String::new(),
+        full("a&", 8_000),
+        full(&names, 8_000),
+        full(&query, 8_000),
+        full("$", 8_000),
+    ];
+    let fields =
+        ["user-agent", "referer", "cookie", "accept", "range", "content-type", "host", "x-a"];
+    let (mut most, mut tried, mut refused, mut longest) = (Work::default(), 0, 0, Duration::ZERO);
+    for (path, query) in
+        paths.iter().flat_map(|path| queries.iter().map(move |query| (path, query)))
+    {
+        for method in ["GET", "POST", "PUT"] {
+            let fields = fields.map(|name| (name.to_owned(), full("${jndi", 7_500)));
+            let target = if query.is_empty() { path.clone() } else { format!("{path}?{query}") };
+            let request = Request { method: method.to_owned(), target, fields: fields.to_vec() };
+            let judge = || {
+                let (prepared, start) = (Prepared::new(&request), Instant::now());
+                let matches = |case: &&Case| case.patch.matches(&prepared);
+                let found =
+                    if prepared.is_too_long() { 0 } else { cases.iter().filter(matches).count() };
+                (prepared.work(), found, start.elapsed())
+            };
+            let (work, found, _) = judge();
+            // The machine may be busy: the shortest of several times is the nearest to the truth.
+            longest = longest.max((0..9).map(|_| judge().2).min().unwrap());
+            refused += found;
+            most.pattern_bytes = most.pattern_bytes.max(work.pattern_bytes);
+            most.compared = most.compared.max(work.compared);
+            tried += 1;
+        }
+    }
+    println!("{tried} heads, {refused} refusals: at most {most:?}, here {longest:?}");
+    assert!(most.pattern_bytes <= 5_000 && most.compared <= 1_000_000, "{most:?}");
+    // The heads are expensive as far as that goes.
+    assert!(most.compared >= 100_000, "{most:?}");
 }
 
 /// Numbers by chance, the same in each run.

@@ -54,6 +54,15 @@ impl fmt::Debug for Facts<'_> {
     }
 }
 
+/// Why virtual patches speak against a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patched {
+    /// The patch in this place describes it.
+    By(usize),
+    /// Its path or query are longer than patches look at.
+    TooLong,
+}
+
 /// What a limit counts a request under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fingerprint {
@@ -86,16 +95,21 @@ impl<'a> Facts<'a> {
         Self { request, client, tags, country, asn, bot_score, target, path, host, method }
     }
 
-    /// The first of these patches that describes the request, and still holds in this second.
+    /// The first of these patches that describes the request and still holds in this second.
     pub(crate) fn patch<'p>(
         &self,
         patches: impl Iterator<Item = &'p Patch>,
         now_seconds: u64,
-    ) -> Option<usize> {
-        let mut patches = patches.peekable();
-        patches.peek()?;
+    ) -> Option<Patched> {
+        let holding = patches.enumerate().filter(|(_, patch)| patch.holds(now_seconds));
+        let mut holding = holding.peekable();
+        holding.peek()?;
         let prepared = Prepared::new(self);
-        patches.position(|patch| patch.holds(now_seconds) && patch.matches(&prepared))
+        if prepared.is_too_long() {
+            return Some(Patched::TooLong);
+        }
+        let mut describing = holding.filter(|(_, patch)| patch.matches(&prepared));
+        describing.next().map(|(place, _)| Patched::By(place))
     }
 
     /// The country that a header field names; unknown if it names none.

@@ -2,7 +2,7 @@
 
 use crate::bots::Bots;
 use crate::config::{Asn, Away, Config, FailureMode, Geo, KeyPart, Origin, RateLimit};
-use crate::facts::{Facts, Fingerprint};
+use crate::facts::{Facts, Fingerprint, Patched};
 use crate::feed::{Feed, Source};
 use crate::guard::Guard;
 use crate::lease::{LeaseTable, LeaseTables, Lending, Wished};
@@ -53,6 +53,8 @@ pub(crate) enum Verdict {
     ShadowDeniedAsBot(usize),
     /// It is what this virtual patch describes, by its place in [`Policy::patches`].
     DeniedByPatch(usize),
+    /// Its path or query are longer than virtual patches look at, and there are some.
+    TooLong,
     /// Nothing speaks against it.
     Passed,
     /// The client has used up this limit, by its place in the configuration.
@@ -77,6 +79,7 @@ impl Verdict {
             | Self::DeniedByAsn
             | Self::DeniedAsBot(_)
             | Self::DeniedByPatch(_)
+            | Self::TooLong
             | Self::Limited(_)
             | Self::Undecided(_, FailureMode::Closed) => false,
         }
@@ -216,8 +219,10 @@ impl Policy {
         if let Some(sign) = bot.filter(|_| !self.config.bots.as_ref().is_some_and(Bots::shadow)) {
             return Verdict::DeniedAsBot(sign).into();
         }
-        if let Some(patch) = facts.patch(self.patches(feeds), now_ns / SECOND_NS) {
-            return Verdict::DeniedByPatch(patch).into();
+        match facts.patch(self.patches(feeds), now_ns / SECOND_NS) {
+            Some(Patched::By(patch)) => return Verdict::DeniedByPatch(patch).into(),
+            Some(Patched::TooLong) => return Verdict::TooLong.into(),
+            None => {}
         }
         let mut judgement = self.judge_limits(facts, now_ns, shared);
         if let (Verdict::Passed, Some(sign)) = (judgement.verdict, bot) {
@@ -469,6 +474,7 @@ impl Policy {
                 let id = self.patches(feeds).nth(patch).map_or("", |patch| patch.id.as_str());
                 format!("denied:patch:{id}").into()
             }
+            Verdict::TooLong => "denied:uri-too-long".into(),
             Verdict::Passed => PASSED.into(),
             Verdict::Limited(limit) => format!("limited:{}", name(limit)).into(),
             Verdict::ShadowLimited(limit) => format!("shadow:limited:{}", name(limit)).into(),

@@ -306,7 +306,8 @@ impl Counters {
             | Verdict::DeniedByCountry
             | Verdict::DeniedByAsn
             | Verdict::DeniedAsBot(_)
-            | Verdict::DeniedByPatch(_) => self.denied.increment(),
+            | Verdict::DeniedByPatch(_)
+            | Verdict::TooLong => self.denied.increment(),
             Verdict::ShadowDeniedAsBot(_) => self.shadow_denied.increment(),
             Verdict::Limited(..) => self.limited.increment(),
             Verdict::ShadowLimited(..) => self.shadow_limited.increment(),

@@ -91,6 +91,11 @@ impl Spelled {
         &self.text
     }
 
+    /// How many segments it has.
+    pub(super) fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
     fn bytes(&self, segment: Segment) -> &[u8] {
         self.text.get(segment.start..segment.end).unwrap_or_default()
     }
@@ -115,6 +120,14 @@ impl Wanted {
     pub(super) fn new(place: Place, value: &str) -> Option<Self> {
         let pieces: Vec<_> = value.split('/').map(|piece| piece.as_bytes().to_vec()).collect();
         (pieces.len() <= SEGMENTS_MAX).then_some(Self { place, pieces })
+    }
+
+    /// How many bytes or segments are compared at most when a path is searched for it.
+    pub(super) fn work(&self, path: &Spelled) -> usize {
+        let within = self.place == Place::Anywhere || self.place == Place::Last;
+        let by_bytes = within && self.pieces.first().is_some_and(|piece| !piece.is_empty());
+        let segments = path.segments.len() * self.pieces.len();
+        if by_bytes { path.text.len() + segments } else { segments }
     }
 
     /// Whether a path has it in its place. Linear in the path, for each piece.

@@ -64,6 +64,16 @@ fn wrong_patches() {
             json!({"target": "header", "name": "a".repeat(257), "prefix": "a"}),
             "when[0].name: write",
         ),
+        (
+            "/when/0",
+            json!({"target": "path", "regex": "a"}),
+            "when[0].regex: the patch \"a\" begins with a pattern, which costs some hundred times",
+        ),
+        (
+            "/when/0",
+            json!({"target": "path", "equals": format!("/{}", "a/".repeat(32))}),
+            "when[0].equals: write at most 32 segments",
+        ),
         ("", json!(7), ": write an object"),
     ];
     for (pointer, value, expected) in rows {
@@ -108,7 +118,7 @@ fn a_patch_as_a_chain_of_rules() {
         path.as_str(),
         r#"SecRule QUERY_STRING "@rx (?:x\x3d1)" "t:none,t:urlDecode,t:lowercase,chain""#,
         r#"SecRule REQUEST_HEADERS:x-a "@rx (?:z)\z" "t:none,t:lowercase,chain""#,
-        r#"SecRule ARGS_GET:q "@rx (?is)(?:a+|b)" "t:none,t:lowercase""#,
+        r#"SecRule ARGS_GET:q "@rx (?is)(?:a+|b|\A.{1000}.)" "t:none,t:lowercase""#,
     ];
     assert_eq!(told.lines().collect::<Vec<_>>(), expected);
 }
@@ -220,6 +230,7 @@ fn what_conditions_fit() {
         (q("1=2"), "/?q%3d1=2", false),
         (q("1=2"), "/?q=1&q", false),
     ];
+    let first = json!({"target": "method", "equals": "post"});
     for (condition, target, expected) in rows {
         let patch = |when: Value| {
             let patch = json!({"id": "a", "cve": "CVE-2021-1", "title": "t",
@@ -228,9 +239,75 @@ fn what_conditions_fit() {
         };
         let request = Request(target);
         let matches = |patch: &Patch| patch.matches(&Prepared::new(&request));
-        assert_eq!(matches(&patch(json!([condition]))), expected, "{condition} {target}");
+        assert_eq!(matches(&patch(json!([first, condition]))), expected, "{condition} {target}");
         // All conditions of a patch have to hold.
         let other = json!({"target": "path", "prefix": "/other"});
-        assert!(!matches(&patch(json!([condition, other]))), "{condition} {target}");
+        assert!(!matches(&patch(json!([first, condition, other]))), "{condition} {target}");
+    }
+}
+
+/// A request with this target, and this value in the field `x-a`.
+struct Sized(String, String);
+
+impl Head for Sized {
+    fn method(&self) -> Vec<u8> {
+        b"GET".to_vec()
+    }
+
+    fn target(&self) -> Vec<u8> {
+        self.0.clone().into_bytes()
+    }
+
+    fn headers(&self, _: &str) -> Vec<Vec<u8>> {
+        vec![self.1.clone().into_bytes()]
+    }
+}
+
+/// At each limit, and one above it.
+#[test]
+fn what_is_too_long() {
+    let rows = [
+        (format!("/{}", "a".repeat(PATH_BYTES_MAX - 1)), false),
+        (format!("/{}", "a".repeat(PATH_BYTES_MAX)), true),
+        (format!("/{}?b", "a".repeat(PATH_BYTES_MAX)), true),
+        (format!("/?{}", "a".repeat(TARGET_BYTES_MAX - 2)), false),
+        (format!("/?{}", "a".repeat(TARGET_BYTES_MAX - 1)), true),
+        ("/a".repeat(PATH_SEGMENTS_MAX - 1), false),
+        ("/a".repeat(PATH_SEGMENTS_MAX), true),
+        ("%252f".repeat(PATH_SEGMENTS_MAX - 1), false),
+        ("%252f".repeat(PATH_SEGMENTS_MAX), true),
+    ];
+    let patch = |condition: Value| {
+        let first = json!({"target": "method", "equals": "GET"});
+        let patch = json!({"id": "a", "cve": "CVE-2021-1", "title": "t", "rule": 9_100_000,
+            "when": [first, condition]});
+        Patch::read(&patch).unwrap()
+    };
+    let conditions = [
+        json!({"target": "path", "equals": "/b"}),
+        json!({"target": "query", "equals": "b"}),
+        json!({"target": "argument", "name": "b", "contains": "b"}),
+    ];
+    for (target, expected) in rows {
+        let head = Sized(target, String::new());
+        let prepared = Prepared::new(&head);
+        assert_eq!(prepared.is_too_long(), expected, "{}", head.0.len());
+        for condition in conditions.clone() {
+            assert_eq!(patch(condition).matches(&prepared), expected, "{}", head.0.len());
+        }
+    }
+    // What a pattern looks at ends there; beyond, it counts as found.
+    for (bytes, expected) in [(PATTERN_BYTES_MAX, false), (PATTERN_BYTES_MAX + 1, true)] {
+        let value = "a".repeat(bytes);
+        let head = Sized(format!("/?q={value}"), value);
+        let prepared = Prepared::new(&head);
+        for target in [
+            json!({"target": "header", "name": "x-a", "regex": "b"}),
+            json!({"target": "argument", "name": "q", "regex": "b"}),
+        ] {
+            assert_eq!(patch(target).matches(&prepared), expected, "{bytes}");
+        }
+        let looked_at = if expected { 0 } else { 2 * bytes };
+        assert_eq!(prepared.work().pattern_bytes, looked_at);
     }
 }

@@ -354,6 +354,8 @@ fn virtual_patches() {
         // The second of two fields, which Envoy does not give to who asks for one by its name.
         (authcheck.clone().header("x-pan-authcheck", "off"), 403),
         (authcheck, 200),
+        (Request::get(&format!("/{}", "a".repeat(8_191))), 200),
+        (Request::get(&format!("/{}", "a".repeat(8_192))), 414),
     ];
     for (request, expected) in rows {
         assert_eq!(own.status(attack, &request), expected, "{request:?}");
