@@ -14,10 +14,10 @@ mod text;
 use crate::day;
 use pattern::{FLAGS, Pattern, as_chars};
 use serde_json::{Map, Value};
-use spelling::{Place, SEGMENTS_MAX, Spelled, Wanted};
+use spelling::{Place, Spelled, Wanted};
 use std::cell::{Cell, OnceCell};
 use std::fmt::{self, Write as _};
-use text::{contains, escaped, form_decoded, lower};
+use text::{contains, escaped, form_decoded, is_named, lower, name_pattern};
 
 /// The most conditions of a patch, and values of one.
 const CONDITIONS_MAX: usize = 8;
@@ -49,6 +49,8 @@ pub struct Patch {
     rule: u64,
     /// The last second in which it holds.
     until_seconds: u64,
+    /// Whether the rules look at forms in bodies as well.
+    forms: bool,
     conditions: Vec<Condition>,
 }
 
@@ -69,7 +71,8 @@ enum Target {
     Method,
     Path,
     Query,
-    Header(String),
+    /// One of these header fields.
+    Header(Vec<String>),
     Argument(String),
 }
 
@@ -213,7 +216,8 @@ impl Patch {
     ///
     /// At the first field that is wrong, and if the first condition is a pattern: every request would pay for it.
     pub fn read(value: &Value) -> Result<Self, PatchError> {
-        const FIELDS: &[&str] = &["id", "cve", "title", "rule", "expires", "when", "tests", "note"];
+        const FIELDS: &[&str] =
+            &["id", "cve", "title", "rule", "expires", "forms", "when", "tests", "note"];
         let fields = value.as_object().ok_or_else(|| error("", "write an object"))?;
         known(fields, FIELDS, "")?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -232,6 +236,10 @@ impl Patch {
             Some(_) => day::since_1970(text(fields, "expires")?)
                 .map(day::last_second)
                 .ok_or_else(|| error("expires", "write a day, YYYY-MM-DD"))?,
+        };
+        let forms = match fields.get("forms") {
+            None => false,
+            Some(given) => given.as_bool().ok_or_else(|| error("forms", "write true or false"))?,
         };
         let conditions = fields.get("when").and_then(Value::as_array);
         let conditions = conditions.filter(|list| (1..=CONDITIONS_MAX).contains(&list.len()));
@@ -256,7 +264,7 @@ impl Patch {
             return Err(error("when[0].regex", &problem));
         }
         let (id, cve, title) = (id.to_owned(), cve.to_owned(), title.to_owned());
-        Ok(Self { id, cve, title, rule, until_seconds, conditions })
+        Ok(Self { id, cve, title, rule, until_seconds, forms, conditions })
     }
 
     /// Whether it still holds in this second.
@@ -271,17 +279,18 @@ impl Patch {
         self.conditions.iter().all(|condition| condition.holds(prepared))
     }
 
-    /// The patch as a chain of rules of phase 1.
+    /// The patch as a chain of rules: of phase 1, or of phase 2 if it looks at forms in bodies as well.
     #[must_use]
     pub fn to_seclang(&self) -> String {
         let Self { id, cve, title, rule, .. } = self;
         let mut out = String::new();
+        let phase = if self.forms { 2 } else { 1 };
         for (i, condition) in self.conditions.iter().enumerate() {
-            let (variable, transformations) = condition.target.seclang();
+            let (variable, transformations) = condition.target.seclang(self.forms);
             let pattern = condition.pattern();
             let head = match i {
                 0 => format!(
-                    "id:{rule},phase:1,deny,status:403,log,msg:'{title}',tag:'virtual-patch/{id}',\
+                    "id:{rule},phase:{phase},deny,status:403,log,msg:'{title}',tag:'virtual-patch/{id}',\
                      tag:'{cve}',"
                 ),
                 _ => String::new(),
@@ -310,20 +319,20 @@ impl Condition {
         let names = ["target", "name", "equals", "prefix", "suffix", "contains", "regex"];
         known(fields, &names, path)?;
         let at = |name: &str| format!("{path}.{name}");
-        let name = fields.get("name").and_then(Value::as_str).filter(|name| {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-            !name.is_empty() && name.len() <= TEXT_BYTES_MAX && name.bytes().all(plain)
-        });
-        let named = || {
+        let names = || {
             let rule = "write letters, digits, '-', '_' and '.'";
-            name.map(str::to_ascii_lowercase).ok_or_else(|| error(&at("name"), rule))
+            fields.get("name").and_then(plain_names).ok_or_else(|| error(&at("name"), rule))
+        };
+        let name = || match names()?.as_slice() {
+            [name] => Ok(name.clone()),
+            _ => Err(error(&at("name"), "write one name")),
         };
         let target = match fields.get("target").and_then(Value::as_str) {
             Some("method") => Target::Method,
             Some("path") => Target::Path,
             Some("query") => Target::Query,
-            Some("header") => Target::Header(named()?),
-            Some("argument") => Target::Argument(named()?),
+            Some("header") => Target::Header(names()?),
+            Some("argument") => Target::Argument(name()?),
             _ => {
                 let rule = "write method, path, query, header or argument";
                 return Err(error(&at("target"), rule));
@@ -348,8 +357,7 @@ impl Condition {
         let wanted = match (&target, operator.place()) {
             (Target::Path, Some(place)) => {
                 let wanted = values.iter().map(|value| Wanted::new(place, value));
-                let rule = || error(&at(name), &format!("write at most {SEGMENTS_MAX} segments"));
-                wanted.collect::<Option<_>>().ok_or_else(rule)?
+                wanted.collect::<Result<_, _>>().map_err(|problem| error(&at(name), &problem))?
             }
             _ => Vec::new(),
         };
@@ -360,8 +368,9 @@ impl Condition {
         let fits = |given: &[u8]| self.fits(given, prepared);
         match &self.target {
             Target::Method => fits(prepared.method()),
-            Target::Header(name) => {
-                prepared.head.headers(name).into_iter().any(|value| fits(&lower(value)))
+            Target::Header(names) => {
+                let mut values = names.iter().flat_map(|name| prepared.head.headers(name));
+                values.any(|value| fits(&lower(value)))
             }
             Target::Path | Target::Query | Target::Argument(_) if prepared.is_too_long() => true,
             Target::Path if self.patterns.is_empty() => {
@@ -374,7 +383,7 @@ impl Condition {
             Target::Path => fits(prepared.path().text()),
             Target::Query => fits(prepared.query()),
             Target::Argument(name) => {
-                let named = |(given, _): &&(Vec<u8>, Vec<u8>)| given == name.as_bytes();
+                let named = |(given, _): &&(Vec<u8>, Vec<u8>)| is_named(given, name.as_bytes());
                 let arguments = prepared.arguments();
                 prepared.worked(0, arguments.len());
                 arguments.iter().filter(named).any(|(_, value)| fits(value))
@@ -443,18 +452,38 @@ impl Operator {
 }
 
 impl Target {
-    fn seclang(&self) -> (String, &'static str) {
+    /// The variable and its transformations; with `forms` those of a body, too.
+    fn seclang(&self, forms: bool) -> (String, &'static str) {
         match self {
             Self::Method => ("REQUEST_METHOD".to_owned(), "t:none,t:lowercase"),
             // The engine has decoded it once.
             Self::Path => {
                 ("REQUEST_FILENAME".to_owned(), "t:none,t:urlDecodeUni,t:urlDecodeUni,t:lowercase")
             }
-            Self::Query => ("QUERY_STRING".to_owned(), "t:none,t:urlDecode,t:lowercase"),
-            Self::Header(name) => (format!("REQUEST_HEADERS:{name}"), "t:none,t:lowercase"),
-            Self::Argument(name) => (format!("ARGS_GET:{name}"), "t:none,t:lowercase"),
+            Self::Query => {
+                let body = if forms { "|REQUEST_BODY" } else { "" };
+                (format!("QUERY_STRING{body}"), "t:none,t:urlDecode,t:lowercase")
+            }
+            Self::Header(names) => {
+                let names: Vec<_> =
+                    names.iter().map(|name| format!("REQUEST_HEADERS:{name}")).collect();
+                (names.join("|"), "t:none,t:lowercase")
+            }
+            Self::Argument(name) => {
+                let arguments = if forms { "ARGS" } else { "ARGS_GET" };
+                let name = name_pattern(name.as_bytes());
+                (format!("{arguments}:/{name}/"), "t:none,t:lowercase")
+            }
         }
     }
+}
+
+/// One name or a list of them, in lower case.
+fn plain_names(value: &Value) -> Option<Vec<String>> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let names = values(value)?;
+    let fits = names.iter().all(|name| name.bytes().all(plain));
+    fits.then(|| names.iter().map(|name| name.to_ascii_lowercase()).collect())
 }
 
 fn values(value: &Value) -> Option<Vec<String>> {

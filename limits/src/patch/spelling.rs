@@ -10,7 +10,7 @@ use super::text;
 use crate::path::percent_decoded;
 
 /// The most segments of a value: the matcher keeps a bit for each.
-pub(super) const SEGMENTS_MAX: usize = 32;
+const SEGMENTS_MAX: usize = 32;
 
 /// Bytes that may follow a segment, and segments of nothing else: blanks, control bytes, dots and separators.
 const FILLER: &str = r"[\x00-\x20.\x2f\x5c]*";
@@ -116,10 +116,17 @@ impl Segment {
 }
 
 impl Wanted {
-    /// A value in lower case; or `None` if it has more than [`SEGMENTS_MAX`] segments.
-    pub(super) fn new(place: Place, value: &str) -> Option<Self> {
+    /// A value in lower case; or what to write instead.
+    pub(super) fn new(place: Place, value: &str) -> Result<Self, String> {
         let pieces: Vec<_> = value.split('/').map(|piece| piece.as_bytes().to_vec()).collect();
-        (pieces.len() <= SEGMENTS_MAX).then_some(Self { place, pieces })
+        if pieces.len() > SEGMENTS_MAX {
+            return Err(format!("write at most {SEGMENTS_MAX} segments"));
+        }
+        if value.contains('\\') && (place, pieces.len()) != (Place::Anywhere, 1) {
+            let rule = "write / for a separator of either kind, and \\ in contains without / only";
+            return Err(rule.to_owned());
+        }
+        Ok(Self { place, pieces })
     }
 
     /// How many bytes or segments are compared at most when a path is searched for it.

@@ -7,7 +7,7 @@ use serde_json::json;
 #[test]
 fn wrong_patches() {
     let good = json!({"id": "a", "cve": "CVE-2021-1", "title": "t", "rule": 9_100_000,
-        "expires": "2027-01-31", "when": [{"target": "path", "contains": "/x"}]});
+        "expires": "2027-01-31", "forms": false, "when": [{"target": "path", "contains": "/x"}]});
     let patch = Patch::read(&good).unwrap();
     assert!(patch.holds(1_801_439_999) && !patch.holds(1_801_440_000));
     let rows = [
@@ -19,6 +19,7 @@ fn wrong_patches() {
         ("/rule", json!(1), "rule: write a number"),
         ("/rule", json!(9_099_999), "rule: write a number"),
         ("/rule", json!(9_110_000), "rule: write a number"),
+        ("/forms", json!("yes"), "forms: write true or false"),
         ("/expires", json!("2027-02-30"), "expires: write a day"),
         ("/expires", json!("2027-1-31"), "expires: write a day"),
         ("/expires", json!("2027-01-31-1"), "expires: write a day"),
@@ -59,6 +60,17 @@ fn wrong_patches() {
         ("/when/0", json!({"target": "header", "prefix": "a"}), "when[0].name: write"),
         ("/when/0", json!({"target": "header", "name": "", "prefix": "a"}), "when[0].name: write"),
         ("/when/0", json!({"target": "header", "name": "a b", "prefix": "a"}), "when[0].name: "),
+        ("/when/0", json!({"target": "header", "name": [], "prefix": "a"}), "when[0].name: "),
+        (
+            "/when/0",
+            json!({"target": "header", "name": vec!["a"; 17], "prefix": "a"}),
+            "when[0].name: ",
+        ),
+        (
+            "/when/0",
+            json!({"target": "argument", "name": ["a", "b"], "prefix": "a"}),
+            "when[0].name: write one name",
+        ),
         (
             "/when/0",
             json!({"target": "header", "name": "a".repeat(257), "prefix": "a"}),
@@ -74,6 +86,12 @@ fn wrong_patches() {
             json!({"target": "path", "equals": format!("/{}", "a/".repeat(32))}),
             "when[0].equals: write at most 32 segments",
         ),
+        (
+            "/when/0",
+            json!({"target": "path", "contains": "/a\\b"}),
+            "when[0].contains: write / for a separator of either kind",
+        ),
+        ("/when/0", json!({"target": "path", "prefix": "a\\b"}), "when[0].prefix: write / for"),
         ("", json!(7), ": write an object"),
     ];
     for (pointer, value, expected) in rows {
@@ -118,7 +136,7 @@ fn a_patch_as_a_chain_of_rules() {
         path.as_str(),
         r#"SecRule QUERY_STRING "@rx (?:x\x3d1)" "t:none,t:urlDecode,t:lowercase,chain""#,
         r#"SecRule REQUEST_HEADERS:x-a "@rx (?:z)\z" "t:none,t:lowercase,chain""#,
-        r#"SecRule ARGS_GET:q "@rx (?is)(?:a+|b|\A.{1000}.)" "t:none,t:lowercase""#,
+        r#"SecRule ARGS_GET:/^\x20*q(?:[\[\x00].*)?$/ "@rx (?is)(?:a+|b|\A.{1000}.)" "t:none,t:lowercase""#,
     ];
     assert_eq!(told.lines().collect::<Vec<_>>(), expected);
 }
@@ -146,6 +164,7 @@ fn what_conditions_fit() {
     let path = |operator: &str, value: &str| json!({"target": "path", operator: value});
     let query = |operator: &str, value: &str| json!({"target": "query", operator: value});
     let q = |value: &str| json!({"target": "argument", "name": "Q", "equals": value});
+    let a_b = |value: &str| json!({"target": "argument", "name": "a_b", "equals": value});
     let x_a =
         |operator: &str, value: &str| json!({"target": "header", "name": "X-A", operator: value});
     let rows = [
@@ -212,6 +231,8 @@ fn what_conditions_fit() {
         (path("contains", "/..;/"), "/x/../y", false),
         (path("contains", "/../a/"), "/x/.././a/", true),
         (path("contains", ";s=/a"), "/x;s=1/a", true),
+        (path("contains", "a\\b"), "/a%5Cbc", true),
+        (path("contains", "a\\b"), "/a/b", false),
         (path("regex", "\\A/v[0-9]+\\z"), "/V12", true),
         (path("regex", "\\A/v[0-9]+\\z"), "/v1/v", false),
         (path("regex", "\\A/a\\/v[0-9]+\\z"), "//a;x/;y/./V12/;z", true),
@@ -229,6 +250,17 @@ fn what_conditions_fit() {
         (q("1=2"), "/?x=1&&%51=1%3d2&y", true),
         (q("1=2"), "/?q%3d1=2", false),
         (q("1=2"), "/?q=1&q", false),
+        (q("1"), "/?%20+q=1", true),
+        (q("1"), "/?q[]=1", true),
+        (q("1"), "/?q%00x=1", true),
+        (q("1"), "/?qx=1", false),
+        (q("1"), "/?xq=1", false),
+        (q("1"), "/?q.=1", false),
+        (a_b("1"), "/?a.b=1", true),
+        (a_b("1"), "/?a%20b=1", true),
+        (a_b("1"), "/?a[b=1", true),
+        (a_b("1"), "/?a-b=1", false),
+        (json!({"target": "header", "name": ["x-b", "X-A"], "equals": "two"}), "/", true),
     ];
     let first = json!({"target": "method", "equals": "post"});
     for (condition, target, expected) in rows {

@@ -40,3 +40,25 @@ pub(super) fn escaped(text: &[u8]) -> String {
 fn starts_alike(given: &[u8], value: &[u8]) -> bool {
     given.first() == value.first() && (value.len() < 2 || given.get(1) == value.get(1))
 }
+
+/// Whether an argument has a name, as PHP makes names: leading spaces are cut, a space, `.` or unclosed `[` is `_`, and
+/// the name ends at a `[` or NUL.
+pub(super) fn is_named(given: &[u8], name: &[u8]) -> bool {
+    let start = given.iter().position(|byte| *byte != b' ').unwrap_or(given.len());
+    let given = given.get(start..).unwrap_or_default();
+    let Some((given, rest)) = given.split_at_checked(name.len()) else { return false };
+    let same = |(given, wanted): (&u8, &u8)| {
+        given == wanted || *wanted == b'_' && matches!(given, b' ' | b'.' | b'[')
+    };
+    given.iter().zip(name).all(same) && matches!(rest.first(), None | Some(b'[' | 0))
+}
+
+/// The names of [`is_named`] as a pattern.
+pub(super) fn name_pattern(name: &[u8]) -> String {
+    let one = |byte: &u8| match byte {
+        b'_' => r"[_.\x20\[]".to_owned(),
+        other => escaped(&[*other]),
+    };
+    let name: String = name.iter().map(one).collect();
+    format!(r"^\x20*{name}(?:[\[\x00].*)?$")
+}
