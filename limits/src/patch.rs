@@ -45,6 +45,8 @@ pub struct Patch {
     pub id: String,
     /// The flaw, as `CVE-YEAR-NUMBER`.
     pub cve: String,
+    /// Whether what it describes is not refused, but counted and noted.
+    pub shadow: bool,
     title: String,
     rule: u64,
     /// The last second in which it holds.
@@ -217,7 +219,7 @@ impl Patch {
     /// At the first field that is wrong, and if the first condition is a pattern: every request would pay for it.
     pub fn read(value: &Value) -> Result<Self, PatchError> {
         const FIELDS: &[&str] =
-            &["id", "cve", "title", "rule", "expires", "forms", "when", "tests", "note"];
+            &["id", "cve", "title", "rule", "expires", "shadow", "forms", "when", "tests", "note"];
         let fields = value.as_object().ok_or_else(|| error("", "write an object"))?;
         known(fields, FIELDS, "")?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -237,10 +239,7 @@ impl Patch {
                 .map(day::last_second)
                 .ok_or_else(|| error("expires", "write a day, YYYY-MM-DD"))?,
         };
-        let forms = match fields.get("forms") {
-            None => false,
-            Some(given) => given.as_bool().ok_or_else(|| error("forms", "write true or false"))?,
-        };
+        let (shadow, forms) = (flag(fields, "shadow")?, flag(fields, "forms")?);
         let conditions = fields.get("when").and_then(Value::as_array);
         let conditions = conditions.filter(|list| (1..=CONDITIONS_MAX).contains(&list.len()));
         let wrong = || error("when", "write a list of 1 to 8 conditions");
@@ -264,7 +263,7 @@ impl Patch {
             return Err(error("when[0].regex", &problem));
         }
         let (id, cve, title) = (id.to_owned(), cve.to_owned(), title.to_owned());
-        Ok(Self { id, cve, title, rule, until_seconds, forms, conditions })
+        Ok(Self { id, cve, shadow, title, rule, until_seconds, forms, conditions })
     }
 
     /// Whether it still holds in this second.
@@ -285,12 +284,13 @@ impl Patch {
         let Self { id, cve, title, rule, .. } = self;
         let mut out = String::new();
         let phase = if self.forms { 2 } else { 1 };
+        let action = if self.shadow { "pass" } else { "deny,status:403" };
         for (i, condition) in self.conditions.iter().enumerate() {
             let (variable, transformations) = condition.target.seclang(self.forms);
             let pattern = condition.pattern();
             let head = match i {
                 0 => format!(
-                    "id:{rule},phase:{phase},deny,status:403,log,msg:'{title}',tag:'virtual-patch/{id}',\
+                    "id:{rule},phase:{phase},{action},log,msg:'{title}',tag:'virtual-patch/{id}',\
                      tag:'{cve}',"
                 ),
                 _ => String::new(),
@@ -504,6 +504,13 @@ fn known(fields: &Map<String, Value>, names: &[&str], path: &str) -> Result<(), 
     match fields.keys().find(|name| !names.contains(&name.as_str())) {
         Some(name) => Err(error(path, &format!("there is no field {name:?} in it"))),
         None => Ok(()),
+    }
+}
+
+fn flag(fields: &Map<String, Value>, name: &str) -> Result<bool, PatchError> {
+    match fields.get(name) {
+        None => Ok(false),
+        Some(given) => given.as_bool().ok_or_else(|| error(name, "write true or false")),
     }
 }
 

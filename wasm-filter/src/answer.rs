@@ -56,7 +56,12 @@ impl Answer {
             Verdict::Undecided(_, FailureMode::Open)
             | Verdict::AllowedByList
             | Verdict::Passed
+            | Verdict::ShadowDeniedByList
+            | Verdict::ShadowDeniedByCountry
+            | Verdict::ShadowDeniedByAsn
             | Verdict::ShadowDeniedAsBot(_)
+            | Verdict::ShadowDeniedByPatch(_)
+            | Verdict::ShadowTooLong
             | Verdict::ShadowLimited(_) => return None,
         };
         Some(Self::problem(status, title, detail, fields, request_id().as_deref()))
@@ -228,6 +233,11 @@ mod tests {
             Verdict::Passed,
             Verdict::ShadowLimited(3),
             Verdict::ShadowDeniedAsBot(0),
+            Verdict::ShadowDeniedByList,
+            Verdict::ShadowDeniedByCountry,
+            Verdict::ShadowDeniedByAsn,
+            Verdict::ShadowDeniedByPatch(0),
+            Verdict::ShadowTooLong,
             Verdict::Undecided(Reason::NoAddress, FailureMode::Open),
         ];
         for verdict in verdicts {

@@ -59,8 +59,12 @@ impl fmt::Debug for Facts<'_> {
 pub(crate) enum Patched {
     /// The patch in this place describes it.
     By(usize),
+    /// The patch in this place describes it, and is in shadow mode.
+    ShadowBy(usize),
     /// Its path or query are longer than patches look at.
     TooLong,
+    /// They are, and all patches are in shadow mode.
+    ShadowTooLong,
 }
 
 /// What a limit counts a request under.
@@ -95,10 +99,12 @@ impl<'a> Facts<'a> {
         Self { request, client, tags, country, asn, bot_score, target, path, host, method }
     }
 
-    /// The first of these patches that describes the request and still holds in this second.
+    /// What the first of these patches says that describes the request and still holds in this second; one in
+    /// shadow mode, as all are with `shadow`, only if no other describes it.
     pub(crate) fn patch<'p>(
         &self,
         patches: impl Iterator<Item = &'p Patch>,
+        shadow: bool,
         now_seconds: u64,
     ) -> Option<Patched> {
         let holding = patches.enumerate().filter(|(_, patch)| patch.holds(now_seconds));
@@ -106,10 +112,20 @@ impl<'a> Facts<'a> {
         holding.peek()?;
         let prepared = Prepared::new(self);
         if prepared.is_too_long() {
-            return Some(Patched::TooLong);
+            let shadow = shadow || holding.all(|(_, patch)| patch.shadow);
+            return Some(if shadow { Patched::ShadowTooLong } else { Patched::TooLong });
         }
-        let mut describing = holding.filter(|(_, patch)| patch.matches(&prepared));
-        describing.next().map(|(place, _)| Patched::By(place))
+        let mut first = None;
+        for (place, patch) in holding.filter(|(_, patch)| patch.matches(&prepared)) {
+            if !shadow && !patch.shadow {
+                return Some(Patched::By(place));
+            }
+            first = first.or(Some(Patched::ShadowBy(place)));
+            if shadow {
+                break;
+            }
+        }
+        first
     }
 
     /// The country that a header field names; unknown if it names none.

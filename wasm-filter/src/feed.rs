@@ -39,6 +39,8 @@ pub(crate) struct Source {
     pub(crate) timeout: Duration,
     /// Whether requests cannot be decided while there is nothing yet.
     pub(crate) required: bool,
+    /// Whether a list refuses nothing, but what it would is counted and noted.
+    pub(crate) shadow: bool,
 }
 
 /// What was fetched, and the state of fetching it.
@@ -284,6 +286,7 @@ mod tests {
             refresh_seconds: 60,
             timeout: Duration::from_secs(1),
             required: false,
+            shadow: false,
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::bots::Bots;
 use crate::config::{Asn, Away, Config, FailureMode, Geo, KeyPart, Origin, RateLimit};
 use crate::facts::{Facts, Fingerprint, Patched};
-use crate::feed::{Feed, Source};
+use crate::feed::{Feed, Kind, Source};
 use crate::guard::Guard;
 use crate::lease::{LeaseTable, LeaseTables, Lending, Wished};
 use crate::seed::Seed;
@@ -43,18 +43,28 @@ pub(crate) enum Verdict {
     AllowedByList,
     /// The address is on the deny list.
     DeniedByList,
+    /// The address is on a deny list in shadow mode.
+    ShadowDeniedByList,
     /// Its country is not let in.
     DeniedByCountry,
+    /// Its country would not be let in, but countries are in shadow mode.
+    ShadowDeniedByCountry,
     /// Its autonomous system is not let in.
     DeniedByAsn,
+    /// Its autonomous system would not be let in, but systems are in shadow mode.
+    ShadowDeniedByAsn,
     /// It has this sign of a bot; see [`Bots::tag`].
     DeniedAsBot(usize),
     /// It has this one, but bots are only watched.
     ShadowDeniedAsBot(usize),
     /// It is what this virtual patch describes, by its place in [`Policy::patches`].
     DeniedByPatch(usize),
+    /// This virtual patch describes it, by its place in [`Policy::patches`], but is in shadow mode.
+    ShadowDeniedByPatch(usize),
     /// Its path or query are longer than virtual patches look at, and there are some.
     TooLong,
+    /// Its path or query are that long, but all virtual patches are in shadow mode.
+    ShadowTooLong,
     /// Nothing speaks against it.
     Passed,
     /// The client has used up this limit, by its place in the configuration.
@@ -66,12 +76,40 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
+    /// Whether something would have refused the request that is in shadow mode.
+    const fn is_shadow(self) -> bool {
+        match self {
+            Self::ShadowDeniedByList
+            | Self::ShadowDeniedByCountry
+            | Self::ShadowDeniedByAsn
+            | Self::ShadowDeniedAsBot(_)
+            | Self::ShadowDeniedByPatch(_)
+            | Self::ShadowTooLong
+            | Self::ShadowLimited(_) => true,
+            Self::AllowedByList
+            | Self::Passed
+            | Self::DeniedByList
+            | Self::DeniedByCountry
+            | Self::DeniedByAsn
+            | Self::DeniedAsBot(_)
+            | Self::DeniedByPatch(_)
+            | Self::TooLong
+            | Self::Limited(_)
+            | Self::Undecided(..) => false,
+        }
+    }
+
     /// Whether the request goes on to what is behind this filter.
     pub(crate) const fn goes_on(self) -> bool {
         match self {
             Self::AllowedByList
             | Self::Passed
+            | Self::ShadowDeniedByList
+            | Self::ShadowDeniedByCountry
+            | Self::ShadowDeniedByAsn
             | Self::ShadowDeniedAsBot(_)
+            | Self::ShadowDeniedByPatch(_)
+            | Self::ShadowTooLong
             | Self::ShadowLimited(_)
             | Self::Undecided(_, FailureMode::Open) => true,
             Self::DeniedByList
@@ -204,31 +242,68 @@ impl Policy {
     ) -> Judgement {
         facts.country = self.country(facts, feeds);
         facts.asn = self.asn_of(facts, feeds);
-        let listed =
-            facts.client.and_then(|client| look_up(client, feeds, now_ns, &mut facts.tags));
-        if let Some(verdict) = self.judge_address(facts.client, listed, feeds) {
-            return verdict.into();
-        }
-        if self.refuses_country(facts.country) {
-            return Verdict::DeniedByCountry.into();
-        }
-        if self.refuses_asn(facts.asn) {
-            return Verdict::DeniedByAsn.into();
-        }
-        let bot = self.look_for_bots(facts);
-        if let Some(sign) = bot.filter(|_| !self.config.bots.as_ref().is_some_and(Bots::shadow)) {
-            return Verdict::DeniedAsBot(sign).into();
-        }
-        match facts.patch(self.patches(feeds), now_ns / SECOND_NS) {
-            Some(Patched::By(patch)) => return Verdict::DeniedByPatch(patch).into(),
-            Some(Patched::TooLong) => return Verdict::TooLong.into(),
-            None => {}
+        let listed = facts.client.map(|client| look_up(client, feeds, now_ns, &mut facts.tags));
+        let mut shadow = None;
+        let checks: [Check; 5] = [
+            Self::judge_address,
+            Self::judge_country,
+            Self::judge_asn,
+            Self::judge_bots,
+            Self::judge_patches,
+        ];
+        let asking = Asking { listed: listed.unwrap_or_default(), feeds, now_ns };
+        for check in checks {
+            match check(self, facts, &asking) {
+                Some(verdict) if verdict.is_shadow() => shadow = shadow.or(Some(verdict)),
+                Some(verdict) => return verdict.into(),
+                None => {}
+            }
         }
         let mut judgement = self.judge_limits(facts, now_ns, shared);
-        if let (Verdict::Passed, Some(sign)) = (judgement.verdict, bot) {
-            judgement.verdict = Verdict::ShadowDeniedAsBot(sign);
+        // What would have refused first is what is noted.
+        if let (Verdict::Passed | Verdict::ShadowLimited(_), Some(shadow)) =
+            (judgement.verdict, shadow)
+        {
+            judgement.verdict = shadow;
         }
         judgement
+    }
+
+    fn judge_country(&self, facts: &mut Facts<'_>, _: &Asking<'_>) -> Option<Verdict> {
+        let geo = self.config.geo.as_ref()?;
+        let allows = geo.allow.is_empty() || geo.allow.contains(&facts.country);
+        (geo.deny.contains(&facts.country) || !allows).then_some(match geo.shadow {
+            false => Verdict::DeniedByCountry,
+            true => Verdict::ShadowDeniedByCountry,
+        })
+    }
+
+    fn judge_asn(&self, facts: &mut Facts<'_>, _: &Asking<'_>) -> Option<Verdict> {
+        let asn = self.config.asn.as_ref()?;
+        let allows = asn.allow.is_empty() || asn.allow.contains(&facts.asn);
+        (asn.deny.contains(&facts.asn) || !allows).then_some(match asn.shadow {
+            false => Verdict::DeniedByAsn,
+            true => Verdict::ShadowDeniedByAsn,
+        })
+    }
+
+    fn judge_bots(&self, facts: &mut Facts<'_>, _: &Asking<'_>) -> Option<Verdict> {
+        let sign = self.look_for_bots(facts)?;
+        Some(match self.config.bots.as_ref().is_some_and(Bots::shadow) {
+            false => Verdict::DeniedAsBot(sign),
+            true => Verdict::ShadowDeniedAsBot(sign),
+        })
+    }
+
+    fn judge_patches(&self, facts: &mut Facts<'_>, asking: &Asking<'_>) -> Option<Verdict> {
+        let all = self.config.patch_shadow;
+        let patches = self.patches(asking.feeds);
+        Some(match facts.patch(patches, all, asking.now_ns / SECOND_NS)? {
+            Patched::By(patch) => Verdict::DeniedByPatch(patch),
+            Patched::ShadowBy(patch) => Verdict::ShadowDeniedByPatch(patch),
+            Patched::TooLong => Verdict::TooLong,
+            Patched::ShadowTooLong => Verdict::ShadowTooLong,
+        })
     }
 
     /// Adds the tags of a bot, and its score; the first sign for which it is to be refused.
@@ -277,21 +352,9 @@ impl Policy {
         self.config.patches.iter().chain(feeds.iter().flat_map(Feed::patches))
     }
 
-    fn refuses_asn(&self, number: u32) -> bool {
-        self.config.asn.as_ref().is_some_and(|asn| {
-            asn.deny.contains(&number) || !asn.allow.is_empty() && !asn.allow.contains(&number)
-        })
-    }
-
     /// Whether the autonomous system is worked out, and whether the upstream is to be told.
     pub(crate) fn asn(&self) -> Option<&Asn> {
         self.config.asn.as_ref()
-    }
-
-    fn refuses_country(&self, country: Country) -> bool {
-        self.config.geo.as_ref().is_some_and(|geo| {
-            geo.deny.contains(&country) || !geo.allow.is_empty() && !geo.allow.contains(&country)
-        })
     }
 
     /// Whether the country is worked out, and whether the upstream is to be told.
@@ -317,28 +380,40 @@ impl Policy {
     }
 
     /// What the lists say; `None` if the limits are to be asked.
-    fn judge_address(
-        &self,
-        client: Option<IpAddr>,
-        listed: Option<Action>,
-        feeds: &[Feed],
-    ) -> Option<Verdict> {
-        let lists = &self.config.lists;
-        match client {
-            Some(client) if lists.allow.contains(client) || listed == Some(Action::Allow) => {
+    fn judge_address(&self, facts: &mut Facts<'_>, asking: &Asking<'_>) -> Option<Verdict> {
+        let (lists, listed) = (&self.config.lists, asking.listed);
+        let mut shadow = None;
+        match facts.client {
+            Some(client) if lists.allow.contains(client) || listed.allowed => {
                 return Some(Verdict::AllowedByList);
             }
-            Some(client) if lists.deny.contains(client) || listed == Some(Action::Deny) => {
-                return Some(Verdict::DeniedByList);
+            Some(client) => {
+                let denied = lists.deny.contains(client) || listed.denied;
+                if denied && !lists.shadow {
+                    return Some(Verdict::DeniedByList);
+                }
+                shadow = (denied || listed.shadow_denied).then_some(Verdict::ShadowDeniedByList);
             }
-            None if !lists.deny.is_empty() || !lists.feeds.is_empty() => {
+            None if !lists.shadow && (!lists.deny.is_empty() || lists.has_enforced_feeds()) => {
                 return Some(self.undecided(Reason::NoAddress));
             }
-            Some(_) | None => {}
+            None => {}
         }
         // Patches may be missing, too, and they are for requests without an address as well.
-        let missing = feeds.iter().any(|feed| feed.source.required && feed.is_empty());
-        missing.then(|| self.undecided(Reason::NoList))
+        let missing = asking.feeds.iter().find_map(|feed| self.missing(feed));
+        missing.map(|reason| self.undecided(reason)).or(shadow)
+    }
+
+    /// Why a feed that is required is no help.
+    fn missing(&self, feed: &Feed) -> Option<Reason> {
+        let shadow = match feed.source.kind {
+            Kind::List => self.config.lists.shadow,
+            Kind::Patches => self.config.patch_shadow,
+            // Limits may count by them.
+            Kind::Countries | Kind::Systems => false,
+        };
+        let required = feed.source.required && !shadow && !feed.source.shadow;
+        (required && feed.is_empty()).then_some(Reason::NoList)
     }
 
     /// Asks the limits in their order, up to the first that refuses.
@@ -461,20 +536,25 @@ impl Policy {
     pub(crate) fn property(&self, verdict: Verdict, feeds: &[Feed]) -> Cow<'static, str> {
         let name =
             |limit: usize| self.rate_limits().get(limit).map_or("", |limit| limit.name.as_str());
+        let patch_id = |place| self.patches(feeds).nth(place).map_or("", |patch| patch.id.as_str());
         match verdict {
             Verdict::AllowedByList => "allowed:list".into(),
             Verdict::DeniedByList => "denied:list".into(),
+            Verdict::ShadowDeniedByList => "shadow:denied:list".into(),
             Verdict::DeniedByCountry => "denied:country".into(),
+            Verdict::ShadowDeniedByCountry => "shadow:denied:country".into(),
             Verdict::DeniedByAsn => "denied:asn".into(),
+            Verdict::ShadowDeniedByAsn => "shadow:denied:asn".into(),
             Verdict::DeniedAsBot(sign) => format!("denied:{}", self.bot_tag(sign)).into(),
             Verdict::ShadowDeniedAsBot(sign) => {
                 format!("shadow:denied:{}", self.bot_tag(sign)).into()
             }
-            Verdict::DeniedByPatch(patch) => {
-                let id = self.patches(feeds).nth(patch).map_or("", |patch| patch.id.as_str());
-                format!("denied:patch:{id}").into()
+            Verdict::DeniedByPatch(patch) => format!("denied:patch:{}", patch_id(patch)).into(),
+            Verdict::ShadowDeniedByPatch(patch) => {
+                format!("shadow:denied:patch:{}", patch_id(patch)).into()
             }
             Verdict::TooLong => "denied:uri-too-long".into(),
+            Verdict::ShadowTooLong => "shadow:denied:uri-too-long".into(),
             Verdict::Passed => PASSED.into(),
             Verdict::Limited(limit) => format!("limited:{}", name(limit)).into(),
             Verdict::ShadowLimited(limit) => format!("shadow:limited:{}", name(limit)).into(),
@@ -487,6 +567,25 @@ impl Policy {
     }
 }
 
+/// A check before the limits; `None` if nothing speaks against the request.
+type Check = fn(&Policy, &mut Facts<'_>, &Asking<'_>) -> Option<Verdict>;
+
+/// What checks go by, besides the request.
+struct Asking<'a> {
+    listed: Listed,
+    feeds: &'a [Feed],
+    now_ns: u64,
+}
+
+/// What fetched lists say of an address. Allow beats deny.
+#[derive(Clone, Copy, Debug, Default)]
+struct Listed {
+    allowed: bool,
+    denied: bool,
+    /// By a list in shadow mode.
+    shadow_denied: bool,
+}
+
 /// Whether each request that comes to this limit is looked at as a whole: for a header field in its key all fields of
 /// that name are wanted, which a host gives with all others only, and it asks for none before.
 fn wants_whole_heads(limit: &RateLimit) -> bool {
@@ -496,15 +595,18 @@ fn wants_whole_heads(limit: &RateLimit) -> bool {
     !asks_before && limit.key.iter().any(|part| matches!(part, KeyPart::Header(..)))
 }
 
-/// What the fetched lists say of an address: allow before deny, and all tags.
-fn look_up(client: IpAddr, feeds: &[Feed], now_ns: u64, tags: &mut Vec<String>) -> Option<Action> {
-    let mut action = None;
-    for list in feeds.iter().filter_map(Feed::list) {
+/// What the fetched lists say of an address, and all tags.
+fn look_up(client: IpAddr, feeds: &[Feed], now_ns: u64, tags: &mut Vec<String>) -> Listed {
+    let mut listed = Listed::default();
+    let lists = feeds.iter().filter_map(|feed| Some((feed.list()?, feed.source.shadow)));
+    for (list, shadow) in lists {
         let found = list.find(client, now_ns / SECOND_NS);
-        action = match (action, found.action) {
-            (Some(Action::Allow), _) | (_, Some(Action::Allow)) => Some(Action::Allow),
-            (before, given) => given.or(before),
-        };
+        match (found.action, shadow) {
+            (Some(Action::Allow), _) => listed.allowed = true,
+            (Some(Action::Deny), false) => listed.denied = true,
+            (Some(Action::Deny), true) => listed.shadow_denied = true,
+            (None, _) => {}
+        }
         let mut bits = found.tag_bits;
         for tag in list.tags() {
             if bits & 1 == 1 && !tags.contains(tag) {
@@ -513,7 +615,7 @@ fn look_up(client: IpAddr, feeds: &[Feed], now_ns: u64, tags: &mut Vec<String>) 
             bits >>= 1;
         }
     }
-    action
+    listed
 }
 
 impl Reason {

@@ -308,7 +308,12 @@ impl Counters {
             | Verdict::DeniedAsBot(_)
             | Verdict::DeniedByPatch(_)
             | Verdict::TooLong => self.denied.increment(),
-            Verdict::ShadowDeniedAsBot(_) => self.shadow_denied.increment(),
+            Verdict::ShadowDeniedByList
+            | Verdict::ShadowDeniedByCountry
+            | Verdict::ShadowDeniedByAsn
+            | Verdict::ShadowDeniedAsBot(_)
+            | Verdict::ShadowDeniedByPatch(_)
+            | Verdict::ShadowTooLong => self.shadow_denied.increment(),
             Verdict::Limited(..) => self.limited.increment(),
             Verdict::ShadowLimited(..) => self.shadow_limited.increment(),
             Verdict::AllowedByList | Verdict::Passed => self.passed.increment(),

@@ -7,7 +7,8 @@ use serde_json::json;
 #[test]
 fn wrong_patches() {
     let good = json!({"id": "a", "cve": "CVE-2021-1", "title": "t", "rule": 9_100_000,
-        "expires": "2027-01-31", "forms": false, "when": [{"target": "path", "contains": "/x"}]});
+        "expires": "2027-01-31", "forms": false, "shadow": false,
+        "when": [{"target": "path", "contains": "/x"}]});
     let patch = Patch::read(&good).unwrap();
     assert!(patch.holds(1_801_439_999) && !patch.holds(1_801_440_000));
     let rows = [
@@ -20,6 +21,7 @@ fn wrong_patches() {
         ("/rule", json!(9_099_999), "rule: write a number"),
         ("/rule", json!(9_110_000), "rule: write a number"),
         ("/forms", json!("yes"), "forms: write true or false"),
+        ("/shadow", json!(1), "shadow: write true or false"),
         ("/expires", json!("2027-02-30"), "expires: write a day"),
         ("/expires", json!("2027-1-31"), "expires: write a day"),
         ("/expires", json!("2027-01-31-1"), "expires: write a day"),

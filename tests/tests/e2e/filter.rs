@@ -366,6 +366,45 @@ fn virtual_patches() {
     });
 }
 
+/// In shadow mode requests go on, and the log and the metrics have what would have refused them.
+#[test]
+fn shadow_mode_refuses_nothing() {
+    let listed = client();
+    let plugin = format!(
+        r#"{{"address_lists": {{"deny": ["{listed}"], "shadow": true}},
+            "geo": {{"from_header": "x-country", "deny": ["KP"], "shadow": true}},
+            "asn": {{"from_header": "x-asn", "deny": [64496], "shadow": true}},
+            "virtual_patch_shadow": true,
+            "virtual_patches": [{{"id": "invoker", "cve": "CVE-2017-12149", "title": "t", "rule": 9100001,
+                "when": [{{"target": "path", "equals": "/invoker/readonly"}}]}}]}}"#
+    );
+    let own = Own::start("shadow", Setup { plugin: &plugin, before: "", feed: 0 });
+    let get = |path: &str| Request::get(path);
+    let rows = [
+        (listed, get("/a"), "shadow:denied:list"),
+        (client(), get("/a").header("x-country", "KP"), "shadow:denied:country"),
+        (client(), get("/a").header("x-asn", "64496"), "shadow:denied:asn"),
+        (client(), get("/invoker;x/readonly"), "shadow:denied:patch:invoker"),
+        (client(), get(&format!("/{}", "a".repeat(8_192))), "shadow:denied:uri-too-long"),
+        (client(), get("/a"), "passed"),
+    ];
+    for (from, request, verdict) in &rows {
+        assert_eq!(own.status(*from, request), 200, "{verdict}");
+    }
+    eventually("what would have been refused is noted", Duration::from_secs(10), || {
+        rows.iter().all(|(from, _, verdict)| own.0.logged(*from, "verdict").unwrap() == [*verdict])
+    });
+    assert_eq!(own.0.envoy.stat("wasmcustom.glacis_wasm_shadow_denied_total").unwrap(), 5);
+    assert_eq!(own.0.envoy.stat("wasmcustom.glacis_wasm_denied_total").unwrap(), 0);
+    eventually("the reasons are labels", Duration::from_secs(10), || {
+        let scraped = own.0.envoy.scrape().unwrap();
+        ["list", "country", "asn", "patch.invoker", "uri-too-long"].iter().all(|by| {
+            let labels = format!(r#"{{glacis_verdict="shadow_denied",glacis_by="{by}"}} 1"#);
+            scraped.contains(&labels)
+        })
+    });
+}
+
 /// Ways to write a path that Envoy passes on, each of which some server takes for the one in front of them.
 fn spellings(path: &str) -> Vec<String> {
     let last = path.rfind('/').unwrap_or_default();

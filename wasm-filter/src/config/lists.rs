@@ -20,13 +20,22 @@ pub(crate) struct AddressLists {
     pub(crate) allow: CidrSet,
     pub(crate) deny: CidrSet,
     pub(crate) feeds: Vec<Source>,
+    /// Whether no list refuses anything, but what one would is counted and noted.
+    pub(crate) shadow: bool,
+}
+
+impl AddressLists {
+    /// Whether a list is fetched that may refuse.
+    pub(crate) fn has_enforced_feeds(&self) -> bool {
+        self.feeds.iter().any(|feed| !feed.shadow)
+    }
 }
 
 pub(super) fn read(object: &Object<'_>, problems: &mut Problems) -> AddressLists {
     let Some(json) = object.field("address_lists") else {
         return AddressLists::default();
     };
-    let known = ["allow", "deny", "feeds"];
+    let known = ["allow", "deny", "feeds", "shadow"];
     let Some(lists) = Object::new("address_lists", json, &known, problems) else {
         return AddressLists::default();
     };
@@ -48,7 +57,7 @@ pub(super) fn read(object: &Object<'_>, problems: &mut Problems) -> AddressLists
             );
         }
     }
-    AddressLists { allow, deny, feeds }
+    AddressLists { allow, deny, feeds, shadow: lists.flag("shadow", problems) }
 }
 
 fn read_list(lists: &Object<'_>, name: &str, problems: &mut Problems) -> CidrSet {
@@ -71,7 +80,18 @@ pub(super) fn read_feed_at(
 fn read_feed(path: &str, json: &Json, kind: Kind, problems: &mut Problems) -> Option<Source> {
     const FIELDS: &[&str] =
         &["name", "cluster", "authority", "path", "refresh_seconds", "timeout_ms", "required"];
-    let object = Object::new(path, json, FIELDS, problems)?;
+    const LIST_FIELDS: &[&str] = &[
+        "name",
+        "cluster",
+        "authority",
+        "path",
+        "refresh_seconds",
+        "timeout_ms",
+        "required",
+        "shadow",
+    ];
+    let known = if kind == Kind::List { LIST_FIELDS } else { FIELDS };
+    let object = Object::new(path, json, known, problems)?;
     let default = match kind {
         Kind::List => None,
         Kind::Countries => Some("countries"),
@@ -85,6 +105,7 @@ fn read_feed(path: &str, json: &Json, kind: Kind, problems: &mut Problems) -> Op
     let refresh_seconds = object.whole("refresh_seconds", 60, 1, REFRESH_SECONDS_MAX, problems);
     let timeout_ms = object.whole("timeout_ms", 2_000, 10, TIMEOUT_MS_MAX, problems);
     let required = object.flag("required", problems);
+    let shadow = kind == Kind::List && object.flag("shadow", problems);
     if let Some(Err(error)) = name.map(PolicyName::new) {
         return problems.add(&object.path_of("name"), format_args!("{error}"));
     }
@@ -102,6 +123,7 @@ fn read_feed(path: &str, json: &Json, kind: Kind, problems: &mut Problems) -> Op
         refresh_seconds,
         timeout: Duration::from_millis(timeout_ms),
         required,
+        shadow,
     })
 }
 

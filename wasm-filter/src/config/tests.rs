@@ -236,6 +236,34 @@ fn problems() {
                 "refresh_seconds": 0, "timeout_ms": 1, "required": 1}]}}"#,
             "feeds[0].timeout_ms: it is 1; write a whole number from 10 to 60000",
         ),
+        (
+            r#"{"address_lists": {"shadow": 1}}"#,
+            "address_lists.shadow: it is 1; write true or false",
+        ),
+        (
+            r#"{"address_lists": {"feeds": [{"name": "a", "path": "/", "cluster": "c", "shadow": 1}]}}"#,
+            "address_lists.feeds[0].shadow: it is 1; write true or false",
+        ),
+        (
+            r#"{"geo": {"from_header": "a", "shadow": "on"}}"#,
+            "geo.shadow: it is \"on\"; write true or false",
+        ),
+        (
+            r#"{"asn": {"from_header": "a", "shadow": null}}"#,
+            "asn.shadow: it is null; write true or false",
+        ),
+        (
+            r#"{"virtual_patch_shadow": ["a"]}"#,
+            "virtual_patch_shadow: it is a list; write true or false",
+        ),
+        (
+            r#"{"virtual_patch_feed": {"cluster": "c", "path": "/", "shadow": true}}"#,
+            "virtual_patch_feed.shadow: there is no such field",
+        ),
+        (
+            r#"{"virtual_patches": [{"id": "a", "cve": "CVE-2099-1", "shadow": 1}]}"#,
+            "virtual_patches[0]: in shadow: write true or false",
+        ),
         (r#"{"virtual_patches": [7]}"#, "virtual_patches[0]: write an object"),
         (r#"{"virtual_patches": [{"id": "a b"}]}"#, "virtual_patches[0]: in id: write letters"),
         (r#"{"geo": {}}"#, "geo: write one of table, from_header and feed"),
