@@ -11,6 +11,9 @@
 //! `until` is the last day (of UTC) or the last second since 1970 in which the entry holds. An
 //! address has the marks of all networks that it is in. A text is taken whole or not at all.
 //!
+//! Lists of others have one network or address in a line and nothing else that matters
+//! ([`NetworkList::parse_plain`]): all of them say the same.
+//!
 //! # Memory
 //!
 //! What [`network_map`](crate::network_map) says, with two cuts for a network at most, and a few
@@ -31,7 +34,7 @@ use crate::day;
 use crate::network_map::{NetworkMap, VALUE_MAX};
 use std::collections::HashMap;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The most different tags of one list: they are one bit each.
 pub const TAGS_MAX: usize = 64;
@@ -93,6 +96,8 @@ enum Problem {
     Network(String, CidrError),
     Word(String),
     Nothing,
+    Everything,
+    Empty,
     Entries(usize),
     Tags,
     Marks,
@@ -109,6 +114,8 @@ impl fmt::Display for ListError {
                  until=YYYY-MM-DD or until=SECONDS"
             ),
             Problem::Nothing => f.write_str("it says nothing of its network; write allow, deny …"),
+            Problem::Everything => f.write_str("it is all addresses; write its parts"),
+            Problem::Empty => f.write_str("there is no network in the whole list"),
             Problem::Entries(max) => write!(f, "there are more than {max} entries"),
             Problem::Tags => write!(f, "there are more than {TAGS_MAX} different tags"),
             Problem::Marks => f.write_str("there are too many different marks in this list"),
@@ -133,6 +140,28 @@ impl NetworkList {
         // What is found only in the whole is told of its last line.
         let last = text.lines().count().max(1);
         reader.finish().map_err(|problem| ListError { line: last, problem })
+    }
+
+    /// Reads a list of one network or address in each line, of which `mark` says the same each time: `deny`, `allow`
+    /// or `tag=NAME`. A `#` or `;` begins a comment, and so does a blank behind the network.
+    ///
+    /// # Errors
+    ///
+    /// At the first line that is wrong, that is all addresses of a kind, or above `entries_max`, and if there is no
+    /// entry at all: without a digest an empty answer is more often a fault than a list.
+    pub fn parse_plain(text: &str, mark: &str, entries_max: usize) -> Result<Self, ListError> {
+        let mut reader = Reader::default();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        for (index, line) in text.lines().enumerate() {
+            let at = |problem| ListError { line: index + 1, problem };
+            reader.plain_line(line, mark, entries_max).map_err(at)?;
+        }
+        let last = text.lines().count().max(1);
+        let at = |problem| ListError { line: last, problem };
+        if reader.entries == 0 {
+            return Err(at(Problem::Empty));
+        }
+        reader.finish().map_err(at)
     }
 
     /// What the list says about an address in this second.
@@ -189,10 +218,35 @@ impl Reader {
     fn line(&mut self, line: &str, entries_max: usize) -> Result<(), Problem> {
         let mut words = line.split('#').next().unwrap_or_default().split_ascii_whitespace();
         let Some(network) = words.next() else { return Ok(()) };
+        let cidr = self.network(network, entries_max)?;
+        self.entry(&cidr, words)
+    }
+
+    fn plain_line(&mut self, line: &str, mark: &str, entries_max: usize) -> Result<(), Problem> {
+        let text = line.split(['#', ';']).next().unwrap_or_default();
+        let Some(network) = text.split_ascii_whitespace().next() else { return Ok(()) };
+        let cidr = self.network(network, entries_max)?;
+        let (first, last) = cidr.bounds();
+        if last == Ipv4Addr::BROADCAST && first == Ipv4Addr::UNSPECIFIED
+            || first == Ipv6Addr::UNSPECIFIED && bits(last) == u128::MAX
+        {
+            return Err(Problem::Everything);
+        }
+        self.entry(&cidr, std::iter::once(mark))
+    }
+
+    fn network(&self, network: &str, entries_max: usize) -> Result<Cidr, Problem> {
         if self.entries >= entries_max {
             return Err(Problem::Entries(entries_max));
         }
-        let cidr = Cidr::parse(network).map_err(|error| Problem::Network(shown(network), error))?;
+        Cidr::parse(network).map_err(|error| Problem::Network(shown(network), error))
+    }
+
+    fn entry<'a>(
+        &mut self,
+        cidr: &Cidr,
+        words: impl Iterator<Item = &'a str>,
+    ) -> Result<(), Problem> {
         let mut mark = Mark { action: None, tags: 0, until_seconds: u64::MAX };
         for word in words {
             self.word(word, &mut mark)?;
@@ -411,6 +465,44 @@ mod tests {
         );
     }
 
+    /// What Spamhaus, FireHOL, Tor and others publish.
+    #[test]
+    fn plain_lists() {
+        let text = "\u{feff}; Spamhaus DROP List\r\n# comment\r\n\r\n192.0.2.0/24 ; SBL1\r\n\
+                    198.51.100.7\tsome text\n203.0.113.0/24;SBL2\n  10.0.0.1#x\n2001:db8::/32\n::1 ; a";
+        let list = NetworkList::parse_plain(text, "deny", 6).unwrap();
+        assert_eq!(list.entries(), 6);
+        let action =
+            |list: &NetworkList, address: &str| list.find(address.parse().unwrap(), 7).action;
+        for address in
+            ["192.0.2.9", "198.51.100.7", "203.0.113.255", "10.0.0.1", "2001:db8::9", "::1"]
+        {
+            assert_eq!(action(&list, address), Some(Action::Deny), "{address}");
+        }
+        assert_eq!(action(&list, "198.51.100.8"), None);
+        let tagged = NetworkList::parse_plain("192.0.2.1", "tag=tor", 1).unwrap();
+        assert_eq!((tagged.tags(), action(&tagged, "192.0.2.1")), (&["tor".to_owned()][..], None));
+        let allowed = NetworkList::parse_plain("192.0.2.1 deny", "allow", 1).unwrap();
+        assert_eq!(action(&allowed, "192.0.2.1"), Some(Action::Allow));
+        let rows = [
+            (text, 5, "line 9: there are more than 5 entries"),
+            ("", 9, "line 1: there is no network in the whole list"),
+            ("# nothing\n;\n", 9, "line 2: there is no network"),
+            ("192.0.2.1\n<!DOCTYPE html>", 9, "line 2: \"<!DOCTYPE\": "),
+            ("<html><body>404", 9, "line 1: \"<html><body>404\": "),
+            ("{\"cidr\":\"192.0.2.0/24\"}", 9, "line 1: "),
+            ("192.0.2.1,192.0.2.2", 9, "line 1: "),
+            ("192.0.2.1/24", 9, "line 1: \"192.0.2.1/24\": "),
+            ("0.0.0.0/0", 9, "line 1: it is all addresses"),
+            ("192.0.2.1\n::/0", 9, "line 2: it is all addresses"),
+            ("192.0.2.1\nlocalhost", 9, "line 2: \"localhost\": "),
+        ];
+        for (text, max, expected) in rows {
+            let told = NetworkList::parse_plain(text, "deny", max).unwrap_err().to_string();
+            assert!(told.starts_with(expected), "{text:?}: {told}");
+        }
+    }
+
     #[test]
     fn wrong_lines() {
         let tag = |bytes: usize| format!("::1 tag={}", "a".repeat(bytes));
@@ -451,7 +543,7 @@ mod tests {
             (0..count).map(|i| format!("::/{i} deny until={i}\n")).collect()
         };
         let apart = |count: u32| -> String {
-            let line = |i: u32| format!("{} deny until={i}\n", std::net::Ipv4Addr::from(i));
+            let line = |i: u32| format!("{} deny until={i}\n", Ipv4Addr::from(i));
             (0..count).map(line).collect()
         };
         for (most, more) in [
@@ -515,7 +607,7 @@ mod tests {
             || ["deny", "deny tag=scanner", "deny until=2027-01-01"][random.below(3) as usize];
         let v4: String = (0..100_000u32)
             .map(|i| match i % 2 {
-                0 => format!("{} {}\n", std::net::Ipv4Addr::from(i.wrapping_mul(42_949)), mark()),
+                0 => format!("{} {}\n", Ipv4Addr::from(i.wrapping_mul(42_949)), mark()),
                 _ => {
                     format!("{}.{}.{}.0/24 {}\n", 100 + i / 65_536, i / 256 % 256, i % 256, mark())
                 }

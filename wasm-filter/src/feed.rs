@@ -26,6 +26,15 @@ const RETRY_SECONDS: u64 = 10;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// How a list is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Networks with what is said of them, and tables and patches in their own forms: with a digest.
+    Own,
+    /// A network in each line, of which this mark says the same; no digest is needed.
+    Plain(String),
+}
+
 /// Where a list, or something else, comes from, and how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
@@ -41,6 +50,9 @@ pub(crate) struct Source {
     pub(crate) required: bool,
     /// Whether a list refuses nothing, but what it would is counted and noted.
     pub(crate) shadow: bool,
+    pub(crate) format: Format,
+    /// How long after the last good answer it is stale, if ever.
+    pub(crate) max_age_seconds: Option<u64>,
 }
 
 /// What was fetched, and the state of fetching it.
@@ -52,6 +64,9 @@ pub(crate) struct Feed {
     due_ns: u64,
     /// The call that is under way, by its number, and when it is given up.
     waiting: Option<(u32, u64)>,
+    /// When the last good answer came; without one, since when it is missed.
+    good_ns: Option<u64>,
+    stale: bool,
 }
 
 /// What came back. `Debug` leaves out the body.
@@ -84,13 +99,43 @@ impl Feed {
     /// A feed with what another worker, or this one before it was started again, has left.
     pub(crate) fn restored(source: Source, shared: &impl SharedData) -> Self {
         let kept = shared.read(&key(&source)).map(|stored| stored.value).unwrap_or_default();
-        let (content, etag) = match unpacked(&source, &kept).and_then(|(etag, text)| {
-            Some((Content::parse(source.kind, text).ok()?, etag.to_owned()))
-        }) {
+        let (content, etag) = match unpacked(&source, &kept)
+            .and_then(|(etag, text)| Some((parsed(&source, text).ok()?, etag.to_owned())))
+        {
             Some((content, etag)) => (Some(content), etag),
             None => (None, String::new()),
         };
-        Self { source, content, etag, due_ns: 0, waiting: None }
+        let read = || shared.read(&fetched_key(&source)).ok().map(|stored| stored.value);
+        let good_ns = content.as_ref().and_then(|_| str::from_utf8(&read()?).ok()?.parse().ok());
+        Self { source, content, etag, due_ns: 0, waiting: None, good_ns, stale: false }
+    }
+
+    /// Whether the last good answer is longer ago than is allowed, as [`Self::watch`] has found.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.stale
+    }
+
+    /// Looks how old the last good answer is; what to log when it becomes stale.
+    pub(crate) fn watch(&mut self, now_ns: u64) -> Option<String> {
+        let max_age_seconds = self.source.max_age_seconds?;
+        // Without an answer yet it is missed from now on; if the clock was set back, too.
+        let good_ns = self.good_ns.filter(|good_ns| *good_ns <= now_ns).unwrap_or(now_ns);
+        self.good_ns = Some(good_ns);
+        let was_stale = self.stale;
+        let age_ns = now_ns.saturating_sub(good_ns);
+        self.stale = age_ns > max_age_seconds.saturating_mul(SECOND_NS);
+        (self.stale && !was_stale).then(|| {
+            let (kind, name) = (self.source.kind.name(), &self.source.name);
+            let effect = match self.source.required {
+                true => "it is required, so failure_mode decides about requests",
+                false => "it applies as it is",
+            };
+            format!(
+                "the {kind} {name:?} is stale: there was no good answer for {} s \
+                 (max_age_seconds: {max_age_seconds}); {effect}",
+                age_ns / SECOND_NS
+            )
+        })
     }
 
     /// Whether there has been nothing good yet.
@@ -177,6 +222,11 @@ impl Feed {
         match self.change(response, shared) {
             Ok(change) => {
                 self.due_ns = now_ns.saturating_add(self.source.refresh_seconds * SECOND_NS);
+                (self.good_ns, self.stale) = (Some(now_ns), false);
+                if self.source.max_age_seconds.is_some() {
+                    // A new VM goes on from it; without it, from its own start.
+                    let _ = shared.put(&fetched_key(&self.source), now_ns.to_string().as_bytes());
+                }
                 Ok(change)
             }
             Err(reason) => {
@@ -197,11 +247,12 @@ impl Feed {
             }
         }
         let body = response.body.as_deref().ok_or("its body could not be read, or is too long")?;
-        if !is_digest_of(&response.digest, body) {
+        let needs_digest = self.source.format == Format::Own || !response.digest.is_empty();
+        if needs_digest && !is_digest_of(&response.digest, body) {
             return Err("the field repr-digest has no right sha-256 of its body".to_owned());
         }
         let text = str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
-        let content = Content::parse(self.source.kind, text)?;
+        let content = parsed(&self.source, text)?;
         self.etag = plain_etag(&response.etag);
         self.content = Some(content);
         // Without it the list is of use, too; only a new VM begins without.
@@ -221,14 +272,29 @@ impl Feed {
     }
 }
 
+fn parsed(source: &Source, text: &str) -> Result<Content, String> {
+    match &source.format {
+        Format::Own => Content::parse(source.kind, text),
+        Format::Plain(mark) => Content::parse_plain(text, mark),
+    }
+}
+
 fn key(source: &Source) -> String {
-    let kind = match source.kind {
+    format!("glacis.wasm/2/{}/{}", short_name(source.kind), source.name)
+}
+
+/// Where the time of the last good answer is.
+fn fetched_key(source: &Source) -> String {
+    format!("glacis.wasm/2/fetched/{}/{}", short_name(source.kind), source.name)
+}
+
+const fn short_name(kind: Kind) -> &'static str {
+    match kind {
         Kind::List => "feed",
         Kind::Countries => "countries",
         Kind::Systems => "asn",
         Kind::Patches => "patches",
-    };
-    format!("glacis.wasm/2/{kind}/{}", source.name)
+    }
 }
 
 /// Whether a time is still to come. One that is further away than it was ever set is none: the clock was set back
@@ -250,9 +316,13 @@ fn unpacked<'a>(source: &Source, kept: &'a [u8]) -> Option<(&'a str, &'a str)> {
     if from == place(source) { rest.split_once('\n') } else { None }
 }
 
-/// The server and the path. None of the three has a space.
+/// The server and the path, and what a plain list says: none of them has a space.
 fn place(source: &Source) -> String {
-    format!("{} {} {}", source.cluster, source.authority, source.path)
+    let place = format!("{} {} {}", source.cluster, source.authority, source.path);
+    match &source.format {
+        Format::Own => place,
+        Format::Plain(mark) => format!("{place} plain {mark}"),
+    }
 }
 
 /// The tag, if it can stand in a header field.
@@ -287,7 +357,13 @@ mod tests {
             timeout: Duration::from_secs(1),
             required: false,
             shadow: false,
+            format: Format::Own,
+            max_age_seconds: None,
         }
+    }
+
+    fn plain(mark: &str) -> Source {
+        Source { format: Format::Plain(mark.to_owned()), ..source() }
     }
 
     fn good(body: &str, etag: &str) -> Response {
@@ -412,6 +488,73 @@ mod tests {
             assert_eq!(is_digest_of(field.as_bytes(), body), expected, "{field}");
         }
         assert!(is_digest_of(empty.as_bytes(), b""));
+    }
+
+    /// A list of others needs no digest, and one that is damaged or no list changes nothing.
+    #[test]
+    fn plain_lists() {
+        let shared = Memory::default();
+        let mut feed = Feed::restored(plain("deny"), &shared);
+        let text = "; a list\n10.0.0.0/8 ; SBL1\n";
+        let change = feed.answered(&response("200", text, "\"a\"", ""), T0, &shared);
+        assert_eq!(change, Ok(Change::Replaced));
+        assert!(denies(&feed, "10.1.1.1"));
+        for (body, digest, expected) in [
+            ("<html><body>Not here</body></html>", "", "line 1: \"<html><body>Not\""),
+            ("11.0.0.0/8\ngarbage", "", "line 2: \"garbage\""),
+            ("", "", "there is no network"),
+            ("0.0.0.0/0", "", "it is all addresses"),
+            ("11.0.0.0/8", "sha-256=:AAAA:", "no right sha-256"),
+        ] {
+            let told = feed.answered(&response("200", body, "", digest), T0, &shared).unwrap_err();
+            assert!(told.contains(expected) && told.contains("stays as it was"), "{told}");
+            assert!(denies(&feed, "10.1.1.1") && !denies(&feed, "11.1.1.1"));
+        }
+        // With a digest it has to be right, and is.
+        assert_eq!(feed.answered(&good("12.0.0.0/8", ""), T0, &shared), Ok(Change::Replaced));
+        assert!(denies(&feed, "12.1.1.1"));
+        // A new VM begins with it, but not if it says something else, or is of another form.
+        for (source, expected) in
+            [(plain("deny"), true), (plain("tag=a"), false), (source(), false)]
+        {
+            assert_eq!(
+                denies(&Feed::restored(source.clone(), &shared), "12.1.1.1"),
+                expected,
+                "{source:?}"
+            );
+        }
+        let mut tagged = Feed::restored(plain("tag=tor"), &shared);
+        tagged.answered(&response("200", "10.0.0.1", "", ""), T0, &shared).unwrap();
+        assert_eq!(tagged.list().map(NetworkList::tags), Some(&["tor".to_owned()][..]));
+    }
+
+    /// One that is too old is told once, until there is a good answer; a new VM knows how old it is.
+    #[test]
+    fn stale_lists() {
+        let shared = Memory::default();
+        let aging = || Source { max_age_seconds: Some(100), ..plain("deny") };
+        let mut feed = Feed::restored(aging(), &shared);
+        let at = |seconds: u64| T0 + seconds * SECOND_NS;
+        // Never fetched: missed since the first look.
+        assert!(feed.watch(T0).is_none() && feed.watch(at(100)).is_none() && !feed.is_stale());
+        let told = feed.watch(at(100) + 1).unwrap();
+        assert!(told.contains("list \"block\" is stale") && told.contains("applies"), "{told}");
+        assert!(feed.is_stale() && feed.watch(at(200)).is_none());
+        feed.answered(&response("200", "10.0.0.1", "\"a\"", ""), at(200), &shared).unwrap();
+        assert!(!feed.is_stale() && feed.watch(at(300)).is_none() && !feed.is_stale());
+        // That nothing has changed is a good answer; that there is none is not.
+        feed.answered(&response("304", "", "", ""), at(250), &shared).unwrap();
+        feed.answered(&response("503", "", "", ""), at(300), &shared).unwrap_err();
+        assert!(feed.watch(at(350)).is_none() && feed.watch(at(351)).is_some());
+        let required = Source { required: true, ..aging() };
+        let mut next = Feed::restored(required, &shared);
+        assert!(next.watch(at(350)).is_none() && !next.is_empty());
+        assert!(next.watch(at(351)).unwrap().contains("failure_mode decides"));
+        // The clock was set back.
+        assert!(next.watch(T0).is_none() && !next.is_stale());
+        assert!(next.watch(at(101)).is_some());
+        let mut ageless = Feed::restored(plain("deny"), &shared);
+        assert!(ageless.watch(T0).is_none() && ageless.watch(u64::MAX).is_none());
     }
 
     #[test]

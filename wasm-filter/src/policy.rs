@@ -131,6 +131,8 @@ pub(crate) enum Reason {
     NoAddress,
     /// A list, table or patches that are required have not come yet.
     NoList,
+    /// One that is required is older than it may be.
+    StaleList,
     /// The host refused to read or write shared data.
     SharedData,
     /// The module has no configuration.
@@ -412,8 +414,11 @@ impl Policy {
             // Limits may count by them.
             Kind::Countries | Kind::Systems => false,
         };
-        let required = feed.source.required && !shadow && !feed.source.shadow;
-        (required && feed.is_empty()).then_some(Reason::NoList)
+        match feed.source.required && !shadow && !feed.source.shadow {
+            true if feed.is_empty() => Some(Reason::NoList),
+            true if feed.is_stale() => Some(Reason::StaleList),
+            _ => None,
+        }
     }
 
     /// Asks the limits in their order, up to the first that refuses.
@@ -624,6 +629,7 @@ impl Reason {
         match self {
             Self::NoAddress => "error:no-address",
             Self::NoList => "error:no-list",
+            Self::StaleList => "error:stale-list",
             Self::SharedData => "error:shared-data",
             Self::NoConfiguration => "error:no-configuration",
         }

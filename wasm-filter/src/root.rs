@@ -56,6 +56,7 @@ pub(crate) struct Counters {
     list_changes: Counter,
     list_failures: Counter,
     list_entries: Counter,
+    lists_stale: Counter,
     lease_calls: Counter,
     lease_failures: Counter,
     lease_away: Counter,
@@ -122,6 +123,7 @@ impl RootContext for Root {
         }
         plugin.counters.tell();
         plugin.ask_for_lists();
+        plugin.watch_lists();
         plugin.ask_lenders();
     }
 
@@ -169,6 +171,20 @@ impl Plugin {
             }
             feed.called(number, now_ns);
         }
+    }
+
+    /// Logs each list that has become stale, and counts those that are.
+    fn watch_lists(&self) {
+        let Ok(mut feeds) = self.feeds.try_borrow_mut() else { return };
+        if feeds.iter().all(|feed| feed.source.max_age_seconds.is_none()) {
+            return;
+        }
+        let now_ns = host::now_ns();
+        for message in feeds.iter_mut().filter_map(|feed| feed.watch(now_ns)) {
+            host::log_error(&message);
+        }
+        let stale = feeds.iter().filter(|feed| feed.is_stale()).count();
+        self.counters.lists_stale.record(stale as u64);
     }
 
     fn take_list(&self, number: u32, body_bytes: usize) {
@@ -250,6 +266,7 @@ impl Counters {
             list_changes: Counter::new("glacis_wasm_list_changes_total"),
             list_failures: Counter::new("glacis_wasm_list_failures_total"),
             list_entries: Counter::gauge("glacis_wasm_list_entries"),
+            lists_stale: Counter::gauge("glacis_wasm_lists_stale"),
             lease_calls: Counter::new("glacis_wasm_lease_calls_total"),
             lease_failures: Counter::new("glacis_wasm_lease_failures_total"),
             lease_away: Counter::new("glacis_wasm_lease_away_total"),

@@ -175,6 +175,66 @@ fn a_list_is_fetched_again_and_again() {
     assert!(now() > end, "it ended too early");
 }
 
+const PLAIN_FEED: &str = r#"{"failure_mode": "closed", "address_lists": {"feeds": [
+    {"name": "drop", "cluster": "feed", "path": "/drop.txt", "refresh_seconds": 1, "required": true,
+     "format": "plain", "max_age_seconds": 4}
+]}}"#;
+
+/// A list as others publish it: without a digest, kept when a page of HTML comes instead, and no longer relied on
+/// when it is too old.
+#[test]
+fn a_plain_list_is_fetched_kept_and_becomes_stale() {
+    const SOON: Duration = Duration::from_secs(20);
+    let server = ListServer::start().unwrap();
+    let (listed, other) = (client(), client());
+    let list = format!("; Spamhaus DROP List\n# a comment\n\n{listed}/32 ; SBL1\n");
+    server.change(|served| {
+        (served.body, served.etag) = (list.clone(), "a".to_owned());
+        served.without_digest = true;
+    });
+    let own = Own::start("plain-feed", Setup { plugin: PLAIN_FEED, before: "", feed: server.port });
+    let get = Request::get("/a");
+    let becomes = |from: Ipv4Addr, status: u16| {
+        eventually(&format!("{from} gets {status}"), SOON, || {
+            (0..6).all(|_| own.status(from, &get) == status)
+        });
+    };
+    let stat = |name: &str| own.0.envoy.stat(&format!("wasmcustom.glacis_wasm_{name}")).unwrap();
+    becomes(listed, 403);
+    becomes(other, 200);
+    assert_eq!(stat("list_entries"), 1);
+
+    // A page of HTML is no list: what was there stays, until it is too old.
+    server.change(|served| {
+        served.etag = "b".to_owned();
+        served.body = "<!DOCTYPE html><html><body>Not here".to_owned();
+    });
+    eventually("the page is refused", SOON, || stat("list_failures_total") > 0);
+    assert_eq!(own.status(listed, &get), 403);
+    eventually("the list is stale", SOON, || stat("lists_stale") == 1);
+    becomes(other, 503);
+    // What it denied, it still denies.
+    assert_eq!(own.status(listed, &get), 403);
+    let told = own.0.folder.story();
+    assert!(told.contains("list \"drop\" is stale"), "{told}");
+    eventually("the reason is in the log", SOON, || {
+        let verdicts = own.0.logged(other, "verdict").unwrap();
+        verdicts.iter().any(|verdict| verdict == "error:stale-list")
+    });
+
+    // A good answer ends it, whatever was wrong before.
+    let given = server.change(|served| served.is_down = true).given;
+    eventually("it is asked for in vain", SOON, || server.change(|_| {}).given > given + 1);
+    assert_eq!(own.status(other, &get), 503);
+    server.change(|served| {
+        (served.body, served.etag) = (list.clone(), "c".to_owned());
+        served.is_down = false;
+    });
+    becomes(other, 200);
+    eventually("nothing is stale", SOON, || stat("lists_stale") == 0);
+    becomes(listed, 403);
+}
+
 /// Where nobody serves a list, Envoy refuses the call at once, and may say so within the call.
 #[test]
 fn a_list_that_nobody_serves_refuses_requests_and_breaks_nothing() {

@@ -237,6 +237,36 @@ fn problems() {
             "feeds[0].timeout_ms: it is 1; write a whole number from 10 to 60000",
         ),
         (
+            r#"{"address_lists": {"feeds": [{"name": "a", "path": "/", "cluster": "c", "format": "csv"}]}}"#,
+            "address_lists.feeds[0].format: it is \"csv\"; write \"glacis\" or \"plain\"",
+        ),
+        (
+            r#"{"address_lists": {"feeds": [{"name": "a", "path": "/", "cluster": "c", "action": "deny"}]}}"#,
+            "address_lists.feeds[0].action: only a plain list has one; write \"format\": \"plain\"",
+        ),
+        (
+            r#"{"address_lists": {"feeds": [{"name": "a", "path": "/", "cluster": "c", "format": "plain",
+                "action": "drop"}]}}"#,
+            "address_lists.feeds[0].action: it is \"drop\"; write \"deny\", \"allow\" or \"tag\"",
+        ),
+        (
+            r#"{"address_lists": {"feeds": [{"name": "a/b", "path": "/", "cluster": "c", "format": "plain",
+                "action": "tag"}]}}"#,
+            "address_lists.feeds[0].action: the tag is the name of the list; write that without '/'",
+        ),
+        (
+            r#"{"address_lists": {"feeds": [{"name": "a", "path": "/", "cluster": "c", "max_age_seconds": 59}]}}"#,
+            "address_lists.feeds[0].max_age_seconds: it is 59; write at least refresh_seconds, 60",
+        ),
+        (
+            r#"{"virtual_patch_feed": {"path": "/", "cluster": "c", "max_age_seconds": 31536001}}"#,
+            "virtual_patch_feed.max_age_seconds: it is 31536001; write a whole number from 1 to 31536000",
+        ),
+        (
+            r#"{"virtual_patch_feed": {"path": "/", "cluster": "c", "format": "plain"}}"#,
+            "virtual_patch_feed.format: there is no such field",
+        ),
+        (
             r#"{"address_lists": {"shadow": 1}}"#,
             "address_lists.shadow: it is 1; write true or false",
         ),
