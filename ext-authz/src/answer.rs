@@ -58,6 +58,8 @@ impl Refused {
 /// Why a request was refused, as it stands in metrics and metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
+    /// The authority is not a plain `host[:port]`, so that it could mean another host.
+    AmbiguousHost,
     /// The path could mean another one.
     AmbiguousPath,
     /// The client is banned for a time.
@@ -91,7 +93,8 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
+        Self::AmbiguousHost,
         Self::AmbiguousPath,
         Self::Banned,
         Self::Network,
@@ -111,6 +114,7 @@ impl Reason {
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
+            Self::AmbiguousHost => "ambiguous_host",
             Self::AmbiguousPath => "ambiguous_path",
             Self::Banned => "banned",
             Self::Network => "network",
@@ -132,7 +136,7 @@ impl Reason {
     /// What a client is answered.
     pub(crate) const fn status(self) -> u16 {
         match self {
-            Self::AmbiguousPath => 400,
+            Self::AmbiguousHost | Self::AmbiguousPath => 400,
             Self::NoKey | Self::WrongKey | Self::NoToken => 401,
             Self::RateLimit => 429,
             _ => 403,
@@ -195,7 +199,7 @@ mod tests {
     fn statuses() {
         for reason in Reason::ALL {
             let expected = match reason.name() {
-                "ambiguous_path" => 400,
+                "ambiguous_host" | "ambiguous_path" => 400,
                 "no_key" | "wrong_key" | "no_token" => 401,
                 "rate_limit" => 429,
                 _ => 403,

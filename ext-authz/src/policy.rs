@@ -12,6 +12,8 @@ use glacis_inspector::{
 use glacis_limit_store::ASKS_MAX;
 use glacis_limits::{
     asn::AsnTable,
+    authority::Host,
+    field::is_same_name,
     geo::{Country, CountryTable},
     network_list::{Action as ListAction, NetworkList},
 };
@@ -213,6 +215,9 @@ impl Policy {
         if !unlimited && self.denied_asns.contains(&subject.asn) {
             return refused(Reason::Asn);
         }
+        if subject.host == Host::Ambiguous {
+            return refused(Reason::AmbiguousHost);
+        }
         if subject.ambiguous && self.ambiguous_paths == AmbiguousPaths::Deny {
             return refused(Reason::AmbiguousPath);
         }
@@ -253,8 +258,10 @@ impl Policy {
             let name = String::from_utf8_lossy(header.name).to_ascii_lowercase();
             // Envoy takes out what is to be removed after it has set what is to be set.
             let is_set = passed.set.iter().any(|(set, _)| *set == name);
-            if name.as_bytes().starts_with(OWN_HEADERS) && !is_set && !passed.remove.contains(&name)
-            {
+            // Servers that fold `_` into `-` would read a forged one under our name.
+            let start = header.name.get(..OWN_HEADERS.len()).unwrap_or_default();
+            let is_own = is_same_name(start, OWN_HEADERS);
+            if is_own && !is_set && !passed.remove.contains(&name) {
                 passed.remove.push(name);
             }
         }

@@ -5,6 +5,7 @@ use core::{fmt::Write as _, net::IpAddr, time::Duration};
 use glacis_limit_store::{Answer, Ask, Key, Limit, LimitError, OnStoreFailure};
 use glacis_limits::{
     cidr::network_of,
+    field::{self, Cookies, Given},
     path::Template,
     rate_headers::{PolicyName, rate_limit, rate_limit_policy, retry_after},
 };
@@ -63,14 +64,6 @@ enum Part {
     Header(String),
     Cookie(String),
     Claim(String),
-}
-
-/// What a request has of a part.
-enum Given {
-    One(Vec<u8>),
-    Nothing,
-    /// Several different ones, of which nobody can say which the upstream takes, or one that is not good.
-    Several,
 }
 
 type Wrong = (&'static str, String);
@@ -217,10 +210,14 @@ impl Part {
 
     fn read(&self, subject: &Subject<'_>, prefixes: (u8, u8)) -> Given {
         let value = match self {
-            Self::Header(name) => return header(subject, name),
+            Self::Header(name) => return field::header(name, fields(subject, name)),
+            Self::Cookie(name) => {
+                return Cookies::read(fields(subject, "cookie")).given(name.as_bytes());
+            }
             Self::ApiKey => return api_key(subject),
             Self::Address => Some(address(subject.address, prefixes)),
-            Self::Host => Some(subject.host.clone().into_bytes()),
+            // One that is ambiguous has been rejected before.
+            Self::Host => subject.host.name().map(<[u8]>::to_vec),
             Self::Method => Some(subject.method.clone()),
             Self::Country => Some(subject.country.as_str().as_bytes().to_vec()),
             Self::Asn => Some(subject.asn.to_string().into_bytes()),
@@ -228,12 +225,6 @@ impl Part {
                 let place = templates.iter().position(|template| template.matches(&subject.path));
                 let place = place.map_or_else(|| "other".to_owned(), |place| place.to_string());
                 Some(place.into_bytes())
-            }
-            // The first of its name: browsers send that of the longest path first (RFC 6265, 5.4).
-            Self::Cookie(name) => {
-                let mut found = glacis_inspector::cookies(subject.headers)
-                    .filter(|(key, _)| *key == name.as_bytes());
-                found.next().map(|(_, value)| value.to_vec())
             }
             Self::Claim(name) => {
                 let claim = subject.claims.and_then(|claims| claim::named(claims, name));
@@ -254,17 +245,12 @@ fn api_key(subject: &Subject<'_>) -> Given {
     }
 }
 
-/// What a request has in all fields of a header. Envoy sends each by itself (with `encode_raw_headers`).
-fn header(subject: &Subject<'_>, name: &str) -> Given {
+/// The values of all fields that servers may read under this name. Envoy sends each field on its own (with
+/// `encode_raw_headers`).
+fn fields<'r>(subject: &Subject<'r>, name: &str) -> impl Iterator<Item = &'r [u8]> {
     let named =
-        |header: &&glacis_inspector::Header<'_>| header.name.eq_ignore_ascii_case(name.as_bytes());
-    let values = subject.headers.iter().filter(named).map(|header| header.value);
-    let mut values = values.filter(|value| !value.is_empty());
-    let Some(first) = values.next() else { return Given::Nothing };
-    match values.all(|value| value == first) {
-        true => Given::One(first.to_vec()),
-        false => Given::Several,
-    }
+        |header: &&glacis_inspector::Header<'_>| field::is_same_name(header.name, name.as_bytes());
+    subject.headers.iter().filter(named).map(|header| header.value)
 }
 
 /// The network of an address. Who has none shares what is left for such.

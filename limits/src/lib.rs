@@ -1,5 +1,6 @@
 //! Limits: token buckets, GCRA and windows, leases of their tokens, and the header fields that tell
-//! a client about them; networks as sets, lists and maps, paths in one form, and virtual patches.
+//! a client about them; networks as sets, lists and maps; hosts, paths and header fields in one form;
+//! and virtual patches.
 //!
 //! Everything here is arithmetic or a lookup. There is no I/O, no clock, no environment and no
 //! logging: time is a parameter (nanoseconds since an epoch the caller picks), state is a value the
@@ -21,10 +22,12 @@
 //! ```
 
 pub mod asn;
+pub mod authority;
 pub mod cidr;
 pub mod day;
 #[cfg(feature = "feed")]
 pub mod feed;
+pub mod field;
 pub mod gcra;
 pub mod geo;
 pub mod keyed_hash;

@@ -134,6 +134,7 @@ static_resources:
           "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
           stat_prefix: filter
           use_remote_address: true
+          upgrade_configs: [{{upgrade_type: websocket}}]
           access_log:
           - name: envoy.access_loggers.stdout
             typed_config:

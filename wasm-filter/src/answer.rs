@@ -47,6 +47,12 @@ impl Answer {
                 "There were too many requests like this. Try again later.",
                 limited_fields(judgement, limit, limits),
             ),
+            Verdict::TooManyBodies => (
+                429,
+                "Too Many Requests",
+                "Too many requests of this client are waiting for their bodies. Try again later.",
+                vec![("retry-after", "1".to_owned())],
+            ),
             Verdict::Undecided(_, FailureMode::Closed) => (
                 503,
                 "Service Unavailable",
@@ -62,7 +68,8 @@ impl Answer {
             | Verdict::ShadowDeniedAsBot(_)
             | Verdict::ShadowDeniedByPatch(_)
             | Verdict::ShadowTooLong
-            | Verdict::ShadowLimited(_) => return None,
+            | Verdict::ShadowLimited(_)
+            | Verdict::ShadowTooManyBodies => return None,
         };
         Some(Self::problem(status, title, detail, fields, request_id().as_deref()))
     }

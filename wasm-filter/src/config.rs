@@ -13,6 +13,7 @@ mod lease;
 mod limit;
 mod lists;
 mod origin;
+mod pending;
 #[cfg(test)]
 mod schema;
 
@@ -20,6 +21,7 @@ use crate::bots::Bots;
 use crate::feed::{Kind, Source};
 use crate::guard::Guard;
 use crate::json::{self, Json};
+use crate::pending::Settings;
 pub(crate) use asn::Asn;
 use document::{Object, Problems};
 pub(crate) use first_verdict::FirstVerdict;
@@ -32,6 +34,7 @@ pub(crate) use lease::Away;
 pub(crate) use limit::{Absent, Applies, KeyPart, RateLimit};
 pub(crate) use lists::AddressLists;
 pub(crate) use origin::Origin;
+pub(crate) use pending::NAME as PENDING_BODIES;
 use std::fmt;
 
 /// The longest configuration, in bytes.
@@ -52,6 +55,7 @@ const FIELDS: &[&str] = &[
     "failure_mode",
     "rate_limits",
     "virtual_patch_shadow",
+    "pending_bodies",
     "first_verdict",
     "guard",
 ];
@@ -71,6 +75,7 @@ pub(crate) struct Config {
     pub(crate) trusted_hops: u8,
     pub(crate) failure_mode: FailureMode,
     pub(crate) rate_limits: Vec<RateLimit>,
+    pub(crate) pending_bodies: Option<Settings>,
     pub(crate) first_verdict: Option<FirstVerdict>,
     pub(crate) guard: Option<Guard>,
 }
@@ -120,6 +125,7 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
     let patch_feed = lists::read_feed_at(&object, "virtual_patch_feed", Kind::Patches, problems);
     let patch_shadow = object.flag("virtual_patch_shadow", problems);
     let rate_limits = limit::read_all(&object, problems);
+    let pending_bodies = pending::read(&object, &rate_limits, problems);
     let first_verdict = first_verdict::read(&object, problems);
     let guard = guard::read(&object, problems);
     check_beside_guard(&object, problems);
@@ -141,6 +147,7 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
         trusted_hops,
         failure_mode,
         rate_limits,
+        pending_bodies,
         first_verdict,
         guard,
     })

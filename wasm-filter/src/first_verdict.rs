@@ -67,7 +67,7 @@ mod with_engine {
             facts: &Facts<'_>,
             request: &Request<'_>,
         ) -> Option<&'static str> {
-            if !facts.fits(&self.applies) {
+            if !facts.fits_plainly(&self.applies) {
                 return None;
             }
             let headers: Vec<Header<'_>> = request.fields.iter().map(header).collect();

@@ -12,6 +12,7 @@ use crate::facts::Request;
 use crate::feed::{self, Feed, Response, Source};
 use crate::lease::RESPONSE_BYTES_MAX;
 use crate::shared::{HostError, Mark, SharedData, Stored, WriteError};
+use glacis_limits::field::is_same_name;
 use glacis_limits::lease::wire;
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, LogLevel, MapType, MetricType, Status};
@@ -120,6 +121,16 @@ impl Request for Head {
         let name = name_in_envoy(name);
         let fields = self.fields().iter().filter(|(known, _)| known == name);
         fields.map(|(_, value)| value.clone()).collect()
+    }
+
+    fn headers_like(&self, name: &str) -> Vec<Vec<u8>> {
+        let name = name_in_envoy(name).as_bytes();
+        let fields = self.fields().iter().filter(|(known, _)| is_same_name(known.as_bytes(), name));
+        fields.map(|(_, value)| value.clone()).collect()
+    }
+
+    fn expect_many_fields(&self) {
+        self.apart.set(0);
     }
 
     fn metadata(&self, keys: &[String]) -> Option<Vec<u8>> {
@@ -364,8 +375,17 @@ impl Tally {
         Self { counter: Counter::new(name), untold: Cell::new(0) }
     }
 
+    /// A gauge of which all workers tell their changes.
+    pub(crate) fn gauge(name: &str) -> Self {
+        Self { counter: Counter::gauge(name), untold: Cell::new(0) }
+    }
+
     pub(crate) fn increment(&self) {
-        self.untold.set(self.untold.get().saturating_add(1));
+        self.add(1);
+    }
+
+    pub(crate) fn add(&self, count: i64) {
+        self.untold.set(self.untold.get().saturating_add(count));
     }
 
     /// Tells Envoy what was counted since it was last told; that is no call if it is nothing.

@@ -19,22 +19,33 @@ pub(crate) struct Http {
     plugin: Result<Rc<Plugin>, Unconfigured>,
     /// What the response of the upstream is to get; taken when it has got it.
     response_fields: Vec<Field>,
+    /// The client under which the request is pending.
+    pending: Option<u64>,
 }
 
 impl Http {
     pub(crate) fn new(plugin: Result<Rc<Plugin>, Unconfigured>) -> Self {
-        Self { plugin, response_fields: Vec::new() }
+        Self { plugin, response_fields: Vec::new(), pending: None }
+    }
+
+    /// The request is pending no more, if it was: its body is there, its answer has begun, or it is over.
+    fn end_pending(&mut self) {
+        if let (Some(client), Ok(plugin)) = (self.pending.take(), &self.plugin) {
+            plugin.policy.end_pending(client, host::now_ns(), &Proxy);
+            plugin.counters.pending(-1);
+        }
     }
 
     fn judge(&self, plugin: &Plugin, end_of_stream: bool) -> Judgement {
         let trusted_hops = plugin.policy.trusted_hops();
-        let many = plugin.policy.looks_at_many_fields() || plugin.first_verdict.is_some();
+        let many = plugin.policy.looks_at_many_fields();
         let head = if many { Head::whole() } else { Head::apart() };
         // Nobody asks for it without trusted proxies.
         let forwarded_for = if trusted_hops > 0 { head.header("x-forwarded-for") } else { None };
         let source = host::source_address();
         let client = address::client(source.as_deref(), forwarded_for.as_deref(), trusted_hops);
         let mut facts = Facts::new(&head, client);
+        facts.awaits_body = !end_of_stream;
         // Nobody else has them while a request is judged, so there is always a guard.
         let feeds = plugin.feeds.try_borrow();
         let feeds = feeds.as_deref().map(Vec::as_slice).unwrap_or_default();
@@ -77,6 +88,13 @@ impl Http {
     }
 }
 
+impl Drop for Http {
+    /// However a request ends: Envoy deletes the context of each.
+    fn drop(&mut self) {
+        self.end_pending();
+    }
+}
+
 impl Context for Http {}
 
 impl HttpContext for Http {
@@ -103,13 +121,31 @@ impl HttpContext for Http {
         let judgement = self.judge(&plugin, end_of_stream);
         let limits = plugin.policy.rate_limits();
         let answer = Answer::new(&judgement, limits, host::request_id);
+        if judgement.pending.is_some() {
+            self.pending = judgement.pending;
+            plugin.counters.pending(1);
+        }
         if answer.is_none() {
             self.response_fields = fields_on_allowed(&judgement, limits);
         }
         answered(answer)
     }
 
+    fn on_http_request_body(&mut self, _body_bytes: usize, end_of_stream: bool) -> Action {
+        if end_of_stream {
+            self.end_pending();
+        }
+        Action::Continue
+    }
+
+    fn on_http_request_trailers(&mut self, _num_trailers: usize) -> Action {
+        self.end_pending();
+        Action::Continue
+    }
+
     fn on_http_response_headers(&mut self, _num_headers: usize, _end_of_stream: bool) -> Action {
+        // A handshake of a WebSocket, or another tunnel, has no body that ends: it is answered.
+        self.end_pending();
         for field in std::mem::take(&mut self.response_fields) {
             host::add_response_field(&field);
         }

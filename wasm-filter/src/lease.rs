@@ -308,7 +308,7 @@ mod tests {
                     "cluster": "authz", "limit": "global", "unleased": 2, "away": "{away}",
                     "local_requests": 3}}}}]}}"#
             );
-            let policy = Policy::new(Config::parse(config.as_bytes()).unwrap(), [7; 16]);
+            let policy = Policy::new(Config::parse(config.as_bytes()).unwrap(), [7; 16], 1);
             let lendings = policy.lendings();
             assert_eq!(lendings.len(), 1);
             Self { policy, lendings }

@@ -29,6 +29,7 @@ mod host;
 mod http;
 mod json;
 mod lease;
+mod pending;
 mod policy;
 mod root;
 mod seed;

@@ -1,11 +1,14 @@
 //! A configuration at work: what is known of a request in, a verdict out.
 
 use crate::bots::Bots;
-use crate::config::{Asn, Away, Config, FailureMode, Geo, KeyPart, Origin, RateLimit};
+use crate::config::{
+    Asn, Away, Config, FailureMode, Geo, KeyPart, Origin, PENDING_BODIES, RateLimit,
+};
 use crate::facts::{Facts, Fingerprint, Patched};
-use crate::feed::{Feed, Kind, Source};
+use crate::feed::{Feed, Source};
 use crate::guard::Guard;
 use crate::lease::{LeaseTable, LeaseTables, Lending, Wished};
+use crate::pending::PendingBodies;
 use crate::seed::Seed;
 use crate::shared::{HostError, SharedData};
 use crate::table::{Table, Taken};
@@ -13,16 +16,47 @@ use glacis_limits::geo::Country;
 use glacis_limits::lease::borrower::{RETRY_NS, Spent, Wish};
 use glacis_limits::lease::desk::Slot;
 use glacis_limits::lease::set;
-use glacis_limits::network_list::Action;
 use glacis_limits::patch::Patch;
 use glacis_limits::token_bucket::Decision;
 use std::borrow::Cow;
-use std::net::IpAddr;
+
+mod limits;
+mod lists;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The verdict of a request that nothing speaks for or against, in words.
 pub(crate) const PASSED: &str = "passed";
+
+/// One check of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    Lists,
+    Limits,
+    PendingBodies,
+    Country,
+    Asn,
+    Bots,
+    Patches,
+}
+
+/// The checks in the order in which they are made, up to the first that ends them.
+///
+/// A client over its limit is rejected before anything looks at its headers at length: otherwise the limit
+/// would protect the upstream and not the worker. The price is that requests which a later check denies have
+/// spent their tokens. Lists come first, since who is on one has no limit. Verdicts of rules come after all.
+pub(crate) const ORDER: [Check; 7] = [
+    Check::Lists,
+    Check::Limits,
+    Check::PendingBodies,
+    Check::Country,
+    Check::Asn,
+    Check::Bots,
+    Check::Patches,
+];
+
+/// What the tags of bots begin with.
+const BOT_TAGS: &str = "bot.";
 
 /// The configuration with the state that is made of it once.
 #[derive(Debug)]
@@ -34,6 +68,20 @@ pub(crate) struct Policy {
     /// The same, of limits that are leased.
     lease_tables: Vec<Option<LeaseTable>>,
     looks_at_many_fields: bool,
+    pending: Option<PendingBodies>,
+    /// Whether a limit applies by a tag that only a look for bots gives.
+    limits_by_bots: bool,
+}
+
+/// A request under way through the checks.
+struct Case<'c, 'f, S> {
+    facts: &'c mut Facts<'f>,
+    feeds: &'c [Feed],
+    now_ns: u64,
+    shared: &'c S,
+    /// The sign of a bot for which the request is to be denied, once somebody has looked.
+    bot: Option<Option<usize>>,
+    judgement: Judgement,
 }
 
 /// What is to become of a request. Each one is counted under exactly one of these.
@@ -71,34 +119,15 @@ pub(crate) enum Verdict {
     Limited(usize),
     /// It has used up this one, but that only watches.
     ShadowLimited(usize),
+    /// The client has as many requests under way as it may whose bodies are awaited.
+    TooManyBodies,
+    /// It has more, but that only watches.
+    ShadowTooManyBodies,
     /// There is no decision, so the failure mode decides.
     Undecided(Reason, FailureMode),
 }
 
 impl Verdict {
-    /// Whether something would have refused the request that is in shadow mode.
-    const fn is_shadow(self) -> bool {
-        match self {
-            Self::ShadowDeniedByList
-            | Self::ShadowDeniedByCountry
-            | Self::ShadowDeniedByAsn
-            | Self::ShadowDeniedAsBot(_)
-            | Self::ShadowDeniedByPatch(_)
-            | Self::ShadowTooLong
-            | Self::ShadowLimited(_) => true,
-            Self::AllowedByList
-            | Self::Passed
-            | Self::DeniedByList
-            | Self::DeniedByCountry
-            | Self::DeniedByAsn
-            | Self::DeniedAsBot(_)
-            | Self::DeniedByPatch(_)
-            | Self::TooLong
-            | Self::Limited(_)
-            | Self::Undecided(..) => false,
-        }
-    }
-
     /// Whether the request goes on to what is behind this filter.
     pub(crate) const fn goes_on(self) -> bool {
         match self {
@@ -111,6 +140,7 @@ impl Verdict {
             | Self::ShadowDeniedByPatch(_)
             | Self::ShadowTooLong
             | Self::ShadowLimited(_)
+            | Self::ShadowTooManyBodies
             | Self::Undecided(_, FailureMode::Open) => true,
             Self::DeniedByList
             | Self::DeniedByCountry
@@ -119,8 +149,15 @@ impl Verdict {
             | Self::DeniedByPatch(_)
             | Self::TooLong
             | Self::Limited(_)
+            | Self::TooManyBodies
             | Self::Undecided(_, FailureMode::Closed) => false,
         }
+    }
+
+    /// Whether no further check is made. What only watches, and a check that cannot decide and lets pass, does not
+    /// take the place of those that follow.
+    const fn is_final(self) -> bool {
+        matches!(self, Self::AllowedByList) || !self.goes_on()
     }
 }
 
@@ -153,20 +190,8 @@ pub(crate) struct Judgement {
     pub(crate) wishes: Vec<Wished>,
     /// The lender of a limit that was asked is away.
     pub(crate) away: bool,
-}
-
-/// What one limit says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
-    taken: Taken,
-    wished: Option<Wished>,
-    away: bool,
-}
-
-impl From<Taken> for Asked {
-    fn from(taken: Taken) -> Self {
-        Self { taken, wished: None, away: false }
-    }
+    /// The client under which the request is pending, until [`Policy::end_pending`].
+    pub(crate) pending: Option<u64>,
 }
 
 /// How a client stands with one limit.
@@ -175,15 +200,6 @@ pub(crate) struct Standing {
     /// Its place in the configuration.
     pub(crate) limit: usize,
     pub(crate) decision: Decision,
-}
-
-/// What was spent of a leased limit, and for whom.
-struct Leased<'a> {
-    taken: set::Taken,
-    recorded: bool,
-    limit: &'a RateLimit,
-    index: usize,
-    fingerprint: u64,
 }
 
 impl From<Verdict> for Judgement {
@@ -195,23 +211,39 @@ impl From<Verdict> for Judgement {
             crowded: false,
             wishes: Vec::new(),
             away: false,
+            pending: None,
+        }
+    }
+}
+
+impl Judgement {
+    /// Adds the verdict of one check: the first that ends the checks stands, otherwise the first that is not
+    /// [`Verdict::Passed`].
+    fn add(&mut self, verdict: Verdict) {
+        if verdict.is_final() || self.verdict == Verdict::Passed {
+            self.verdict = verdict;
         }
     }
 }
 
 impl Policy {
-    pub(crate) fn new(config: Config, seed: Seed) -> Self {
+    /// The policy of a worker, with a number that no other worker has.
+    pub(crate) fn new(config: Config, seed: Seed, worker: u64) -> Self {
         let table = |limit: &RateLimit| {
             Table::new(limit.name.as_str(), limit.table_entries, limit.algorithm)
         };
         let tables = config.rate_limits.iter().map(table).collect();
         let lease_tables = config.rate_limits.iter().map(LeaseTable::new).collect();
+        let by_bots =
+            |limit: &RateLimit| limit.applies.tags.iter().any(|tag| tag.starts_with(BOT_TAGS));
+        let limits_by_bots = config.rate_limits.iter().any(by_bots);
         let looks_at_many_fields =
-            config.bots.is_some() || config.rate_limits.iter().any(wants_whole_heads);
-        Self { config, seed, tables, lease_tables, looks_at_many_fields }
+            limits_by_bots || config.rate_limits.iter().any(limits::wants_whole_heads);
+        let pending = config.pending_bodies.map(|settings| PendingBodies::new(settings, worker));
+        Self { config, seed, tables, lease_tables, pending, looks_at_many_fields, limits_by_bots }
     }
 
-    /// Whether so many header fields are looked at, in nearly each request, that they had better be fetched at once.
+    /// Whether limits look at so many header fields, in nearly each request, that they had better be fetched at once.
     pub(crate) fn looks_at_many_fields(&self) -> bool {
         self.looks_at_many_fields
     }
@@ -244,73 +276,81 @@ impl Policy {
     ) -> Judgement {
         facts.country = self.country(facts, feeds);
         facts.asn = self.asn_of(facts, feeds);
-        let listed = facts.client.map(|client| look_up(client, feeds, now_ns, &mut facts.tags));
-        let mut shadow = None;
-        let checks: [Check; 5] = [
-            Self::judge_address,
-            Self::judge_country,
-            Self::judge_asn,
-            Self::judge_bots,
-            Self::judge_patches,
-        ];
-        let asking = Asking { listed: listed.unwrap_or_default(), feeds, now_ns };
-        for check in checks {
-            match check(self, facts, &asking) {
-                Some(verdict) if verdict.is_shadow() => shadow = shadow.or(Some(verdict)),
-                Some(verdict) => return verdict.into(),
-                None => {}
+        let judgement = Judgement::from(Verdict::Passed);
+        let mut case = Case { facts, feeds, now_ns, shared, bot: None, judgement };
+        for check in ORDER {
+            let verdict = self.check(check, &mut case);
+            case.judgement.add(verdict);
+            if case.judgement.verdict.is_final() {
+                break;
             }
         }
-        let mut judgement = self.judge_limits(facts, now_ns, shared);
-        // What would have refused first is what is noted.
-        if let (Verdict::Passed | Verdict::ShadowLimited(_), Some(shadow)) =
-            (judgement.verdict, shadow)
+        // What is answered here waits for nothing.
+        if !case.judgement.verdict.goes_on()
+            && let Some(client) = case.judgement.pending.take()
         {
-            judgement.verdict = shadow;
+            self.end_pending(client, now_ns, shared);
         }
-        judgement
+        case.judgement
     }
 
-    fn judge_country(&self, facts: &mut Facts<'_>, _: &Asking<'_>) -> Option<Verdict> {
-        let geo = self.config.geo.as_ref()?;
-        let allows = geo.allow.is_empty() || geo.allow.contains(&facts.country);
-        (geo.deny.contains(&facts.country) || !allows).then_some(match geo.shadow {
-            false => Verdict::DeniedByCountry,
-            true => Verdict::ShadowDeniedByCountry,
-        })
+    fn check(&self, check: Check, case: &mut Case<'_, '_, impl SharedData>) -> Verdict {
+        match check {
+            Check::Lists => self.judge_address(case),
+            Check::Limits => self.judge_limits(case),
+            Check::PendingBodies => self.judge_pending(case),
+            Check::Country => self.judge_country(case.facts.country),
+            Check::Asn => self.judge_asn(case.facts.asn),
+            Check::Bots => match (self.bot(case), self.config.bots.as_ref().map(Bots::shadow)) {
+                (None, _) => Verdict::Passed,
+                (Some(sign), Some(true)) => Verdict::ShadowDeniedAsBot(sign),
+                (Some(sign), _) => Verdict::DeniedAsBot(sign),
+            },
+            Check::Patches => self.judge_patches(case),
+        }
     }
 
-    fn judge_asn(&self, facts: &mut Facts<'_>, _: &Asking<'_>) -> Option<Verdict> {
-        let asn = self.config.asn.as_ref()?;
-        let allows = asn.allow.is_empty() || asn.allow.contains(&facts.asn);
-        (asn.deny.contains(&facts.asn) || !allows).then_some(match asn.shadow {
-            false => Verdict::DeniedByAsn,
-            true => Verdict::ShadowDeniedByAsn,
-        })
+    /// Counts a request whose body is awaited.
+    fn judge_pending(&self, case: &mut Case<'_, '_, impl SharedData>) -> Verdict {
+        let Some(pending) = self.pending.as_ref().filter(|_| case.facts.awaits_body) else {
+            return Verdict::Passed;
+        };
+        let Some(client) = case.facts.client_fingerprint(self.seed) else {
+            return self.undecided(Reason::NoAddress);
+        };
+        let beyond = pending.begin(case.shared, client, case.now_ns);
+        let shadow = pending.settings().shadow;
+        case.judgement.pending = (!beyond || shadow).then_some(client);
+        match (beyond, shadow) {
+            (false, _) => Verdict::Passed,
+            (true, true) => Verdict::ShadowTooManyBodies,
+            (true, false) => Verdict::TooManyBodies,
+        }
     }
 
-    fn judge_bots(&self, facts: &mut Facts<'_>, _: &Asking<'_>) -> Option<Verdict> {
-        let sign = self.look_for_bots(facts)?;
-        Some(match self.config.bots.as_ref().is_some_and(Bots::shadow) {
-            false => Verdict::DeniedAsBot(sign),
-            true => Verdict::ShadowDeniedAsBot(sign),
-        })
+    /// A request that was counted under this client has its body, or never will.
+    pub(crate) fn end_pending(&self, client: u64, now_ns: u64, shared: &impl SharedData) {
+        if let Some(pending) = &self.pending {
+            pending.end(shared, client, now_ns);
+        }
     }
 
-    fn judge_patches(&self, facts: &mut Facts<'_>, asking: &Asking<'_>) -> Option<Verdict> {
-        let all = self.config.patch_shadow;
-        let patches = self.patches(asking.feeds);
-        Some(match facts.patch(patches, all, asking.now_ns / SECOND_NS)? {
-            Patched::By(patch) => Verdict::DeniedByPatch(patch),
-            Patched::ShadowBy(patch) => Verdict::ShadowDeniedByPatch(patch),
-            Patched::TooLong => Verdict::TooLong,
-            Patched::ShadowTooLong => Verdict::ShadowTooLong,
-        })
+    /// Confirms what is pending. For ticks.
+    pub(crate) fn confirm_pending(&self, now_ns: u64, shared: &impl SharedData) {
+        if let Some(pending) = &self.pending {
+            pending.confirm(shared, now_ns);
+        }
+    }
+
+    /// The sign of a bot for which a request is to be denied. Looks for it once.
+    fn bot(&self, case: &mut Case<'_, '_, impl SharedData>) -> Option<usize> {
+        *case.bot.get_or_insert_with(|| self.look_for_bots(case.facts))
     }
 
     /// Adds the tags of a bot, and its score; the first sign for which it is to be refused.
     fn look_for_bots(&self, facts: &mut Facts<'_>) -> Option<usize> {
         let bots = self.config.bots.as_ref()?;
+        facts.expect_many_fields();
         let seen = bots.look(facts);
         for tag in seen.signs.iter().map(|sign| bots.tag(*sign)) {
             if !facts.tags.iter().any(|known| known == tag) {
@@ -354,9 +394,40 @@ impl Policy {
         self.config.patches.iter().chain(feeds.iter().flat_map(Feed::patches))
     }
 
+    fn judge_patches(&self, case: &Case<'_, '_, impl SharedData>) -> Verdict {
+        let patches = self.patches(case.feeds);
+        match case.facts.patch(patches, self.config.patch_shadow, case.now_ns / SECOND_NS) {
+            None => Verdict::Passed,
+            Some(Patched::By(patch)) => Verdict::DeniedByPatch(patch),
+            Some(Patched::ShadowBy(patch)) => Verdict::ShadowDeniedByPatch(patch),
+            Some(Patched::TooLong) => Verdict::TooLong,
+            Some(Patched::ShadowTooLong) => Verdict::ShadowTooLong,
+        }
+    }
+
+    fn judge_asn(&self, number: u32) -> Verdict {
+        let Some(asn) = &self.config.asn else { return Verdict::Passed };
+        let allowed = asn.allow.is_empty() || asn.allow.contains(&number);
+        match (asn.deny.contains(&number) || !allowed, asn.shadow) {
+            (false, _) => Verdict::Passed,
+            (true, false) => Verdict::DeniedByAsn,
+            (true, true) => Verdict::ShadowDeniedByAsn,
+        }
+    }
+
     /// Whether the autonomous system is worked out, and whether the upstream is to be told.
     pub(crate) fn asn(&self) -> Option<&Asn> {
         self.config.asn.as_ref()
+    }
+
+    fn judge_country(&self, country: Country) -> Verdict {
+        let Some(geo) = &self.config.geo else { return Verdict::Passed };
+        let allowed = geo.allow.is_empty() || geo.allow.contains(&country);
+        match (geo.deny.contains(&country) || !allowed, geo.shadow) {
+            (false, _) => Verdict::Passed,
+            (true, false) => Verdict::DeniedByCountry,
+            (true, true) => Verdict::ShadowDeniedByCountry,
+        }
     }
 
     /// Whether the country is worked out, and whether the upstream is to be told.
@@ -379,157 +450,6 @@ impl Policy {
     /// What is to be fetched, and where from.
     pub(crate) fn sources(&self) -> &[Source] {
         &self.config.feeds
-    }
-
-    /// What the lists say; `None` if the limits are to be asked.
-    fn judge_address(&self, facts: &mut Facts<'_>, asking: &Asking<'_>) -> Option<Verdict> {
-        let (lists, listed) = (&self.config.lists, asking.listed);
-        let mut shadow = None;
-        match facts.client {
-            Some(client) if lists.allow.contains(client) || listed.allowed => {
-                return Some(Verdict::AllowedByList);
-            }
-            Some(client) => {
-                let denied = lists.deny.contains(client) || listed.denied;
-                if denied && !lists.shadow {
-                    return Some(Verdict::DeniedByList);
-                }
-                shadow = (denied || listed.shadow_denied).then_some(Verdict::ShadowDeniedByList);
-            }
-            None if !lists.shadow && (!lists.deny.is_empty() || lists.has_enforced_feeds()) => {
-                return Some(self.undecided(Reason::NoAddress));
-            }
-            None => {}
-        }
-        // Patches may be missing, too, and they are for requests without an address as well.
-        let missing = asking.feeds.iter().find_map(|feed| self.missing(feed));
-        missing.map(|reason| self.undecided(reason)).or(shadow)
-    }
-
-    /// Why a feed that is required is no help.
-    fn missing(&self, feed: &Feed) -> Option<Reason> {
-        let shadow = match feed.source.kind {
-            Kind::List => self.config.lists.shadow,
-            Kind::Patches => self.config.patch_shadow,
-            // Limits may count by them.
-            Kind::Countries | Kind::Systems => false,
-        };
-        match feed.source.required && !shadow && !feed.source.shadow {
-            true if feed.is_empty() => Some(Reason::NoList),
-            true if feed.is_stale() => Some(Reason::StaleList),
-            _ => None,
-        }
-    }
-
-    /// Asks the limits in their order, up to the first that refuses.
-    fn judge_limits(&self, facts: &Facts<'_>, now_ns: u64, shared: &impl SharedData) -> Judgement {
-        let mut judgement = Judgement::from(Verdict::Passed);
-        for (index, limit) in self.config.rate_limits.iter().enumerate() {
-            let Asked { taken, wished, away } = match self.ask(index, limit, facts, now_ns, shared)
-            {
-                Ok(Some(asked)) => asked,
-                Ok(None) => continue,
-                Err(reason) => {
-                    judgement.verdict = self.undecided(reason);
-                    return judgement;
-                }
-            };
-            judgement.standings.push(Standing { limit: index, decision: taken.decision });
-            judgement.unrecorded |= !taken.recorded;
-            judgement.crowded |= taken.crowded;
-            judgement.away |= away;
-            judgement.wishes.extend(wished);
-            match (taken.decision.allowed, limit.shadow) {
-                (true, _) => {}
-                (false, false) => {
-                    judgement.verdict = Verdict::Limited(index);
-                    return judgement;
-                }
-                (false, true) if judgement.verdict == Verdict::Passed => {
-                    judgement.verdict = Verdict::ShadowLimited(index);
-                }
-                (false, true) => {}
-            }
-        }
-        judgement
-    }
-
-    /// What one limit says; `None` if it does not apply.
-    fn ask(
-        &self,
-        index: usize,
-        limit: &RateLimit,
-        facts: &Facts<'_>,
-        now_ns: u64,
-        shared: &impl SharedData,
-    ) -> Result<Option<Asked>, Reason> {
-        if !facts.fits(&limit.applies) {
-            return Ok(None);
-        }
-        let fingerprint = match facts.fingerprint(limit, self.seed) {
-            Fingerprint::Skip => return Ok(None),
-            Fingerprint::NoAddress => return Err(Reason::NoAddress),
-            Fingerprint::Of(fingerprint) => fingerprint,
-        };
-        let asked = match self.lease_tables.get(index).and_then(Option::as_ref) {
-            Some(leases) => {
-                let key = || facts.lease_key(limit).unwrap_or_default();
-                let slot = |key| Slot { limit: index, fingerprint, key };
-                let taken = leases.spend(shared, fingerprint, now_ns, limit.cost);
-                taken.and_then(|(taken, recorded)| {
-                    let wished = (taken.wish != Wish::None)
-                        .then(|| Wished { slot: slot(key()), wish: taken.wish });
-                    let by = Leased { taken, recorded, limit, index, fingerprint };
-                    let asked = self.leased(&by, now_ns, shared)?;
-                    Ok(Asked { wished, ..asked })
-                })
-            }
-            None => self.take_here(index, fingerprint, limit.cost, now_ns, shared).map(Asked::from),
-        };
-        asked.map(Some).map_err(|HostError| Reason::SharedData)
-    }
-
-    fn take_here(
-        &self,
-        index: usize,
-        fingerprint: u64,
-        cost: u32,
-        now_ns: u64,
-        shared: &impl SharedData,
-    ) -> Result<Taken, HostError> {
-        let table = self.tables.get(index).ok_or(HostError)?;
-        table.take(shared, fingerprint, now_ns, cost)
-    }
-
-    /// What a leased limit says in the end: its policy decides while its lender is away.
-    fn leased(
-        &self,
-        by: &Leased<'_>,
-        now_ns: u64,
-        shared: &impl SharedData,
-    ) -> Result<Asked, HostError> {
-        let crowded = by.taken.crowded;
-        let told = |allowed, remaining, retry_after_ns| {
-            let reset_ns = match allowed {
-                true => by.limit.per_seconds.saturating_mul(SECOND_NS),
-                false => retry_after_ns,
-            };
-            let decision = Decision { allowed, remaining, retry_after_ns, reset_ns };
-            Taken { decision, recorded: by.recorded, crowded }
-        };
-        let away = by.limit.lease.as_ref().map_or(Away::Local, |lease| lease.away);
-        let taken = match (by.taken.spent, away) {
-            (Spent::Allowed { remaining }, _) => return Ok(told(true, remaining, 0).into()),
-            (Spent::Refused { retry_after_ns }, _) => {
-                return Ok(told(false, 0, retry_after_ns).into());
-            }
-            (Spent::Away, Away::Allow) => told(true, 0, 0),
-            (Spent::Away, Away::Deny) => told(false, 0, RETRY_NS),
-            (Spent::Away, Away::Local) => {
-                self.take_here(by.index, by.fingerprint, by.limit.cost, now_ns, shared)?
-            }
-        };
-        Ok(Asked { away: true, ..taken.into() })
     }
 
     fn undecided(&self, reason: Reason) -> Verdict {
@@ -563,6 +483,8 @@ impl Policy {
             Verdict::Passed => PASSED.into(),
             Verdict::Limited(limit) => format!("limited:{}", name(limit)).into(),
             Verdict::ShadowLimited(limit) => format!("shadow:limited:{}", name(limit)).into(),
+            Verdict::TooManyBodies => format!("limited:{PENDING_BODIES}").into(),
+            Verdict::ShadowTooManyBodies => format!("shadow:limited:{PENDING_BODIES}").into(),
             Verdict::Undecided(reason, _) => reason.property().into(),
         }
     }
@@ -570,57 +492,6 @@ impl Policy {
     fn bot_tag(&self, sign: usize) -> &str {
         self.config.bots.as_ref().map_or("", |bots| bots.tag(sign))
     }
-}
-
-/// A check before the limits; `None` if nothing speaks against the request.
-type Check = fn(&Policy, &mut Facts<'_>, &Asking<'_>) -> Option<Verdict>;
-
-/// What checks go by, besides the request.
-struct Asking<'a> {
-    listed: Listed,
-    feeds: &'a [Feed],
-    now_ns: u64,
-}
-
-/// What fetched lists say of an address. Allow beats deny.
-#[derive(Clone, Copy, Debug, Default)]
-struct Listed {
-    allowed: bool,
-    denied: bool,
-    /// By a list in shadow mode.
-    shadow_denied: bool,
-}
-
-/// Whether each request that comes to this limit is looked at as a whole: for a header field in its key all fields of
-/// that name are wanted, which a host gives with all others only, and it asks for none before.
-fn wants_whole_heads(limit: &RateLimit) -> bool {
-    let applies = &limit.applies;
-    let asks_before =
-        !applies.methods.is_empty() || !applies.paths.is_empty() || !applies.hosts.is_empty();
-    !asks_before && limit.key.iter().any(|part| matches!(part, KeyPart::Header(..)))
-}
-
-/// What the fetched lists say of an address, and all tags.
-fn look_up(client: IpAddr, feeds: &[Feed], now_ns: u64, tags: &mut Vec<String>) -> Listed {
-    let mut listed = Listed::default();
-    let lists = feeds.iter().filter_map(|feed| Some((feed.list()?, feed.source.shadow)));
-    for (list, shadow) in lists {
-        let found = list.find(client, now_ns / SECOND_NS);
-        match (found.action, shadow) {
-            (Some(Action::Allow), _) => listed.allowed = true,
-            (Some(Action::Deny), false) => listed.denied = true,
-            (Some(Action::Deny), true) => listed.shadow_denied = true,
-            (None, _) => {}
-        }
-        let mut bits = found.tag_bits;
-        for tag in list.tags() {
-            if bits & 1 == 1 && !tags.contains(tag) {
-                tags.push(tag.clone());
-            }
-            bits >>= 1;
-        }
-    }
-    listed
 }
 
 impl Reason {

@@ -60,6 +60,7 @@ pub(crate) struct Counters {
     lease_calls: Counter,
     lease_failures: Counter,
     lease_away: Counter,
+    pending_bodies: Tally,
     first_verdicts: [(&'static str, Tally); 3],
     guard: [(Found, Counter); 4],
 }
@@ -122,6 +123,7 @@ impl RootContext for Root {
             host::tick_every(if plugin.leases() { LEASE_TICK } else { TICK });
         }
         plugin.counters.tell();
+        plugin.policy.confirm_pending(host::now_ns(), &Proxy);
         plugin.ask_for_lists();
         plugin.watch_lists();
         plugin.ask_lenders();
@@ -150,7 +152,8 @@ fn configured() -> Result<Plugin, String> {
         )?;
     let seed = seed::agreed(&Proxy, host::random_bytes())
         .map_err(|_| "the host refuses shared data, without which workers cannot agree")?;
-    let policy = Policy::new(config, seed);
+    let worker = host::random_bytes().first_chunk().copied().map_or(0, u64::from_le_bytes);
+    let policy = Policy::new(config, seed, worker);
     let restored = |source: &Source| Feed::restored(source.clone(), &Proxy);
     let feeds = RefCell::new(policy.sources().iter().map(restored).collect());
     let lendings = RefCell::new(policy.lendings());
@@ -270,6 +273,7 @@ impl Counters {
             lease_calls: Counter::new("glacis_wasm_lease_calls_total"),
             lease_failures: Counter::new("glacis_wasm_lease_failures_total"),
             lease_away: Counter::new("glacis_wasm_lease_away_total"),
+            pending_bodies: Tally::gauge("glacis_wasm_pending_bodies"),
             first_verdicts: ["clean", "body", "suspect"]
                 .map(|name| (name, Tally::new(&format!("glacis_wasm_first_verdict_total.{name}")))),
             guard: [Found::Receipt, Found::Clean, Found::MissingAllowed, Found::MissingDenied].map(
@@ -299,7 +303,13 @@ impl Counters {
     fn tell(&self) {
         self.passed.tell();
         self.passed_in_words.tell();
+        self.pending_bodies.tell();
         self.first_verdicts.iter().for_each(|(_, tally)| tally.tell());
+    }
+
+    /// So many more requests are pending, or fewer.
+    pub(crate) fn pending(&self, more: i64) {
+        self.pending_bodies.add(more);
     }
 
     /// Counts a first verdict.
@@ -331,8 +341,10 @@ impl Counters {
             | Verdict::ShadowDeniedAsBot(_)
             | Verdict::ShadowDeniedByPatch(_)
             | Verdict::ShadowTooLong => self.shadow_denied.increment(),
-            Verdict::Limited(..) => self.limited.increment(),
-            Verdict::ShadowLimited(..) => self.shadow_limited.increment(),
+            Verdict::Limited(..) | Verdict::TooManyBodies => self.limited.increment(),
+            Verdict::ShadowLimited(..) | Verdict::ShadowTooManyBodies => {
+                self.shadow_limited.increment();
+            }
             Verdict::AllowedByList | Verdict::Passed => self.passed.increment(),
             Verdict::Undecided(..) => self.errors.increment(),
         }

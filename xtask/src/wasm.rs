@@ -16,8 +16,6 @@ const IDLE: &[&str] = &[
     "proxy_on_log",
     "proxy_on_new_connection",
     "proxy_on_queue_ready",
-    "proxy_on_request_body",
-    "proxy_on_request_trailers",
     "proxy_on_response_body",
     "proxy_on_response_trailers",
     "proxy_on_upstream_connection_close",
@@ -128,7 +126,8 @@ mod tests {
 
     #[test]
     fn idle_callbacks_are_gone() {
-        let names = ["memory", "proxy_on_log", "proxy_on_request_headers", "proxy_on_request_body"];
+        let names =
+            ["memory", "proxy_on_log", "proxy_on_request_headers", "proxy_on_response_body"];
         let lean = without_idle_callbacks(&module(&names)).unwrap();
         let again = without_idle_callbacks(&lean).unwrap();
         assert_eq!(lean, again, "a second time there is nothing to take");

@@ -103,6 +103,21 @@ async fn requests_and_what_becomes_of_them() {
         (get("/secret"), "deny policy by secret"),
         (get("/%73ecret/"), "deny policy by secret"),
         (get("/elsewhere"), "deny no_policy"),
+        // What servers may trim is the path without it: what is closed is for it, what is open is not.
+        (get("/secret%20"), "deny policy by secret"),
+        (get("/secret."), "deny policy by secret"),
+        (get("/admin./x").from("10.1.2.3"), "allow by office"),
+        (get("/admin%20/x"), "deny wrong_network by office"),
+        (get("/static./a"), "deny no_policy"),
+        (get("/static%20/a"), "deny no_policy"),
+        // An authority that is not plain has no host that policies could be for, whatever the path.
+        (get("/static/a").host("a.token.example:8443"), "allow by assets"),
+        (get("/static/a").host("x@shop.example"), "deny ambiguous_host"),
+        (get("/").host("a.token.example.:80"), "deny no_token by token"),
+        (get("/").host("a.token.example.."), "deny ambiguous_host"),
+        (get("/").host("a.token.example:80:80"), "deny ambiguous_host"),
+        (get("/").host("[a.token.example]"), "deny ambiguous_host"),
+        (get("/").host("x@a.token.example"), "deny ambiguous_host"),
         (get("/admin/x"), "deny wrong_network by office"),
         (get("/admin/x").from("10.1.2.3"), "allow by office"),
         (get("/admin/x").from("::ffff:10.1.2.3"), "allow by office"),
@@ -143,8 +158,8 @@ async fn what_the_upstream_gets() {
         ("/static/a", &[][..], ""),
         (
             "/static/a",
-            &[("x-glacis-client", "forged"), ("X-Glacis-Other", "1")],
-            "-x-glacis-client -x-glacis-other",
+            &[("x-glacis-client", "forged"), ("X-Glacis-Other", "1"), ("X_Glacis-Client", "2")],
+            "-x-glacis-client -x-glacis-other -x_glacis-client",
         ),
         (
             "/api/x",
@@ -254,12 +269,14 @@ rate_limits:
 - {name: per-address, requests: 2, per_seconds: 3600, headers_on_allowed: true, match: {paths: ["/limited"]}}
 - {name: tenant, requests: 1, per_seconds: 3600, key: [{header: x-tenant}, method], match: {paths: ["/tenant"]}}
 - {name: trial, requests: 1, per_seconds: 3600, shadow: true, match: {paths: ["/trial"]}}
+- {name: cookie, requests: 1, per_seconds: 3600, key: [{cookie: session}], absent: skip, match: {paths: ["/cookie"]}}
 - {name: user, requests: 1, per_seconds: 3600, key: [{jwt_claim: sub}], absent: skip, match: {paths: ["/user"]}}
 - {name: window, requests: 1, per_seconds: 3600, algorithm: sliding_window, match: {paths: ["/window"]}}
 - {name: key, requests: 1, per_seconds: 3600, key: [{header: x-key}], absent: skip, match: {paths: ["/key"]}}
 "#;
     let service = Service::start(LIMITS, &[]);
     let tenant = |name: &str| Asked::new("GET", "/tenant", &[("x-tenant", name)]);
+    let cookie = |field: &str| Asked::new("GET", "/cookie", &[("cookie", field)]);
     let user = |name: &str| Asked::get("/user").claims(json!({ "sub": name }));
     let twice = |one: &str, other: &str| {
         Asked::new("GET", "/tenant", &[("x-tenant", one), ("x-tenant", other)])
@@ -270,6 +287,8 @@ rate_limits:
     };
     for (asked, expected) in [
         (Asked::get("/limited"), "allow"),
+        (Asked::get("/limited%20"), "deny ambiguous_path"),
+        (Asked::get("/limited."), "deny ambiguous_path"),
         (Asked::get("//LIMITED;a?b").from("192.0.2.2"), "deny ambiguous_path"),
         (Asked::get("/limited/"), "allow"),
         (Asked::get("/limited"), "deny rate_limit"),
@@ -293,6 +312,17 @@ rate_limits:
         (twice("c", "e").from("192.0.2.7"), "deny rate_limit"),
         // The same twice is one, and an address as the value is not the address itself.
         (twice("a", "a"), "deny rate_limit"),
+        // Nor is another way to write the value, or a name that servers fold into this one.
+        (tenant("\"a\""), "deny rate_limit"),
+        (tenant(" %61 "), "deny rate_limit"),
+        (tenant("a, a"), "deny rate_limit"),
+        (tenant("c, d"), "deny rate_limit"),
+        (Asked::new("GET", "/tenant", &[("X_Tenant", "a")]), "deny rate_limit"),
+        (cookie("session=s"), "allow"),
+        (cookie("session=s"), "deny rate_limit"),
+        (cookie("session=\"%73\""), "deny rate_limit"),
+        (cookie("session=junk1; session=s"), "allow"),
+        (cookie("session=junk2; session=s"), "deny rate_limit"),
         (tenant("192.0.2.8"), "allow"),
         (Asked::get("/tenant").from("192.0.2.8"), "allow"),
         (Asked::get("/trial"), "allow"),

@@ -140,6 +140,13 @@ fn is_open(stack: &Stack) {
         ".%00.",
         "..;",
         "\\..",
+        ".;x.",
+        ".%3b.",
+        ".",
+        ".%7f.",
+        "%ef%bc%8e%ef%bc%8e",
+        "a.",
+        "%20",
     ] {
         let path = &format!("/open/{trick}/echo");
         assert_eq!(timed(stack, &get(path)).0.status, 503, "{path}");

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use glacis_limits::geo::{Country, CountryTable};
 use glacis_tests::filter::{Filter, Setup};
-use glacis_tests::http::Request;
+use glacis_tests::http::{Connection, Request};
 use glacis_tests::list_server::ListServer;
 use glacis_tests::settings;
 
@@ -54,6 +54,9 @@ const LIMITS: &str = r#"{"rate_limits": [
     {"name": "login", "algorithm": "gcra", "requests": 2, "per_seconds": 3600,
      "match": {"methods": ["POST"], "paths": ["/login"]}},
     {"name": "key", "requests": 3, "per_seconds": 3600, "key": [{"header": "x-key", "absent": "skip"}]},
+    {"name": "bearer", "requests": 3, "per_seconds": 3600, "match": {"paths": ["/bearer"]},
+     "key": [{"header": "authorization", "absent": "skip"}]},
+    {"name": "host", "requests": 2, "per_seconds": 3600, "match": {"hosts": ["limited.example"]}},
     {"name": "cookie", "requests": 4, "per_seconds": 3600,
      "key": ["host", {"cookie": "session", "absent": "skip"}]},
     {"name": "user", "requests": 2, "per_seconds": 3600, "key": [{"jwt_claim": "sub", "absent": "skip"}]},
@@ -66,7 +69,11 @@ const LIMITS: &str = r#"{"rate_limits": [
 fn limited_rows() -> Vec<(Vec<Request>, usize, &'static str)> {
     let get = |path: &str| Request::get(path);
     let login = |path: &str| Request::new("POST", path).header("content-length", "0");
-    let bearer = |token: &str| get("/echo").header("authorization", format!("Bearer {token}"));
+    let user = |token: &str| get("/echo").header("authorization", format!("Bearer {token}"));
+    let bearer = |token: &str| get("/bearer").header("authorization", format!("Bearer {token}"));
+    let key = |name: &str, value: &str| get("/a").header(name, value);
+    let cookie = |field: &str| get("/a").header("cookie", field);
+    let host = |host: &str| get("/a").header("host", host);
     vec![
         // However the path is written.
         (
@@ -74,12 +81,46 @@ fn limited_rows() -> Vec<(Vec<Request>, usize, &'static str)> {
             2,
             "login",
         ),
+        (vec![login("/login%20"), login("/login."), login("/login%c2%a0")], 2, "login"),
+        (vec![login(&format!("/{}login", "/".repeat(50_000))); 3], 2, "login"),
+        // However the value is written, and the name.
+        (
+            vec![key("x-key", "k"), key("X_Key", "k"), key("x-key", "\"%6b\""), key("x_key", "k")],
+            3,
+            "key",
+        ),
+        (
+            vec![
+                bearer("t"),
+                bearer("  t"),
+                get("/bearer").header("authorization", "bEARER t=="),
+                bearer("t"),
+            ],
+            3,
+            "bearer",
+        ),
+        (
+            vec![
+                cookie("session=s"),
+                cookie("session=\"s\""),
+                cookie("session=%73"),
+                cookie("session=s"),
+                cookie("session=s"),
+            ],
+            4,
+            "cookie",
+        ),
+        (
+            vec![host("limited.example"), host("limited.example:80:80"), host("limited.example..")],
+            2,
+            "host",
+        ),
         (vec![get("/a").header("x-key", "one"); 5], 3, "key"),
         (vec![get("/a").header("x-key", "two"); 4], 3, "key"),
         (vec![get("/a").header("cookie", "a=b; session=s1"); 6], 4, "cookie"),
         (vec![get("/a").header("cookie", "a=b").header("cookie", "session=s2"); 6], 4, "cookie"),
-        (vec![bearer(ANN); 4], 2, "user"),
-        (vec![bearer(BOB); 3], 2, "user"),
+        (vec![user(ANN); 4], 2, "user"),
+        (vec![user(BOB); 3], 2, "user"),
         (vec![get("/report/7"), get("/report/8"), get("/report/9")], 2, "costly"),
     ]
 }
@@ -90,7 +131,7 @@ fn limits_of_all_kinds() {
     for (requests, expected, name) in limited_rows() {
         // Each request from another address, where the key has none.
         let same = client();
-        let by_address = matches!(name, "login" | "costly");
+        let by_address = matches!(name, "login" | "costly" | "host");
         let from = || if by_address { same } else { client() };
         let answers: Vec<_> =
             requests.iter().map(|request| own.0.send(from(), request).unwrap()).collect();
@@ -115,6 +156,12 @@ fn limits_of_all_kinds() {
         (client(), Request::get("/a").header("x-key", "three").header("x-key", "four"));
     assert_eq!((0..5).filter(|_| own.status(from, &twice) == 200).count(), 3);
 
+    // A cookie before the real one is no way around it: several count by address.
+    let from = client();
+    let junk =
+        |i: usize| Request::get("/a").header("cookie", format!("session=junk{i}; session=s"));
+    assert_eq!((0..6).filter(|i| own.status(from, &junk(*i)) == 200).count(), 4);
+
     let watched = client();
     assert!((0..3).all(|_| own.status(watched, &Request::get("/watched")) == 200));
     eventually("what is only watched is noted", Duration::from_secs(10), || {
@@ -122,6 +169,64 @@ fn limits_of_all_kinds() {
         noted.iter().filter(|verdict| *verdict == "shadow:limited:watch").count() == 2
     });
     assert!(own.0.envoy.stat("wasmcustom.glacis_wasm_shadow_limited_total").unwrap() == 2);
+}
+
+/// A POST of which one byte of the body is still to come.
+fn incomplete(own: &Own, from: Ipv4Addr) -> Connection {
+    let mut connection = Connection::open(Some(from), own.0.proxy()).unwrap();
+    connection.write(b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n1").unwrap();
+    connection
+}
+
+/// One address holds as many incomplete bodies as it may; it gets no more, and everybody else is served.
+#[test]
+fn bodies_that_do_not_come() {
+    const SOON: Duration = Duration::from_secs(15);
+    const PLUGIN: &str = r#"{"pending_bodies": {"per_client": 8}}"#;
+    let own = Own::start("pending", Setup { plugin: PLUGIN, before: "", feed: 0 });
+    let (slow, other) = (client(), client());
+    let post = Request::post("/echo", "text/plain", "12");
+    let held = |own: &Own| own.0.envoy.stat("wasmcustom.glacis_wasm_pending_bodies").unwrap();
+    let mut connections: Vec<_> = (0..8).map(|_| incomplete(&own, slow)).collect();
+    eventually("eight are counted, over all workers", SOON, || held(&own) == 8);
+    for _ in 0..20 {
+        assert_eq!(own.status(slow, &post), 429);
+        assert_eq!(own.status(other, &post), 200);
+    }
+    let answer = own.0.send(slow, &post).unwrap();
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    assert!(answer.text().contains("request_id"), "it is our answer: {}", answer.text());
+    assert_eq!(own.status(slow, &Request::get("/echo")), 200, "no body is awaited");
+
+    // A body that ends makes room for one, and a connection that is gone for another.
+    let mut first = connections.remove(0);
+    first.write(b"2").unwrap();
+    assert_eq!(first.read_head().unwrap().status, 200);
+    eventually("there is room again", SOON, || own.status(slow, &post) == 200);
+    drop(connections);
+    eventually("nothing is left", SOON, || held(&own) == 0);
+    let again: Vec<_> = (0..8).map(|_| incomplete(&own, slow)).collect();
+    eventually("eight more are counted", SOON, || held(&own) == 8);
+    assert_eq!(own.status(slow, &post), 429);
+    drop(again);
+
+    // A tunnel that was answered does not count for as long as it lasts.
+    let tunnels: Vec<_> = (0..12)
+        .map(|_| {
+            let mut tunnel = Connection::open(Some(other), own.0.proxy()).unwrap();
+            let handshake = "GET /ws HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+                             sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
+            tunnel.write(handshake.as_bytes()).unwrap();
+            assert_eq!(tunnel.read_head().unwrap().status, 101);
+            tunnel
+        })
+        .collect();
+    eventually("nothing is left", SOON, || held(&own) == 0);
+    drop(tunnels);
+    eventually("what was rejected is in the log", SOON, || {
+        let noted = own.0.logged(slow, "verdict").unwrap();
+        noted.iter().filter(|verdict| *verdict == "limited:pending_bodies").count() >= 22
+    });
 }
 
 const FEED: &str = r#"{"failure_mode": "closed", "address_lists": {"feeds": [

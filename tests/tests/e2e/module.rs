@@ -372,7 +372,9 @@ impl Running {
     /// One callback of a request, whichever comes.
     fn request(&mut self, context: i32) {
         let (one, end) = (self.next(50_000), self.next(2));
-        match self.next(4) {
+        match self.next(6) {
+            4 => _ = self.call("proxy_on_request_body", &[context, one, end]),
+            5 => _ = self.call("proxy_on_request_trailers", &[context, end]),
             0..=2 => {
                 let before = self.store.data().answers;
                 let name = "proxy_on_request_headers";
@@ -430,6 +432,7 @@ const EVERYTHING: &str = r#"{
     "virtual_patches": [{"id": "p", "cve": "CVE-1-1", "title": "t", "rule": 9100001, "when": [
         {"target": "query", "contains": "="}, {"target": "path", "regex": "/\\.\\.(?:/|\\z)"}]}],
     FIRST
+    "pending_bodies": {"per_client": 2},
     "rate_limits": [
         {"name": "a", "requests": 3, "table_entries": 64, "key": ["client_address", "host", "country",
          "asn", {"header": "h"}, {"cookie": "c"}, {"path": ["/a/{b}", "/**"]}, {"jwt_claim": "sub"}]},
@@ -481,7 +484,9 @@ fn only_callbacks_that_do_something_are_there() {
         "proxy_on_grpc_receive",
         "proxy_on_http_call_response",
         "proxy_on_memory_allocate",
+        "proxy_on_request_body",
         "proxy_on_request_headers",
+        "proxy_on_request_trailers",
         "proxy_on_response_headers",
         "proxy_on_tick",
         "proxy_on_vm_start",

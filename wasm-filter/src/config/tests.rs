@@ -18,6 +18,10 @@ fn defaults() {
     assert_eq!((config.trusted_hops, config.failure_mode), (0, FailureMode::Open));
     assert!(config.rate_limits.is_empty());
 
+    assert_eq!(config.pending_bodies, None);
+    let config = Config::parse(br#"{"pending_bodies": {}}"#).unwrap();
+    assert_eq!(config.pending_bodies, Some(Settings { per_client: 64, shadow: false }));
+
     let config = Config::parse(br#"{"rate_limits": [{"requests": 7}]}"#).unwrap();
     let limit = &config.rate_limits[0];
     assert_eq!(limit.name.as_str(), "per-address");
@@ -324,6 +328,14 @@ fn problems() {
         (
             r#"{"rate_limits": [{"requests": 1}, {"requests": 1}]}"#,
             "rate_limits[1].name: \"per-address\" is the name of another limit, too; write",
+        ),
+        (
+            r#"{"pending_bodies": {"per_client": 0}}"#,
+            "pending_bodies.per_client: it is 0; write a whole number from 1 to 65535",
+        ),
+        (
+            r#"{"rate_limits": [{"requests": 1, "name": "pending_bodies"}]}"#,
+            "rate_limits[0].name: \"pending_bodies\" is what pending bodies are counted under",
         ),
         (
             r#"{"rate_limits": [{"requests": 1, "algorithm": "leaky"}]}"#,

@@ -7,13 +7,18 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use glacis_limits::asn::AsnTable;
 use glacis_limits::geo::CountryTable;
+use std::net::IpAddr;
 
 mod hostile;
+mod length;
+mod order;
+mod shadow;
+mod stale;
 
 const T0: u64 = 1_700_000_000_000_000_000;
 
 fn policy(config: &str) -> Policy {
-    Policy::new(Config::parse(config.as_bytes()).unwrap(), [7; 16])
+    Policy::new(Config::parse(config.as_bytes()).unwrap(), [7; 16], 1)
 }
 
 fn judge(policy: &Policy, client: Option<&str>, fake: &Fake, shared: &Memory) -> Judgement {
@@ -187,35 +192,6 @@ fn fetched_lists() {
     }
 }
 
-/// A required list that is too old decides nothing any more.
-#[test]
-fn stale_lists() {
-    let feed = |rest: &str| {
-        policy(&format!(
-            r#"{{"failure_mode": "closed", "address_lists": {{"feeds": [{{"name": "one", "cluster": "c",
-                "path": "/", "format": "plain", "max_age_seconds": 100{rest}}}]}}}}"#
-        ))
-    };
-    let rows = [
-        (feed(r#", "required": true"#), "error:stale-list"),
-        (feed(r#", "required": true, "shadow": true"#), "passed"),
-        (feed(""), "passed"),
-    ];
-    for (policy, expected) in rows {
-        let shared = Memory::default();
-        shared.put("glacis.wasm/2/feed/one", b"c c / plain deny\n\n10.0.0.1").unwrap();
-        let mut feeds = vec![Feed::restored(policy.sources()[0].clone(), &shared)];
-        for (now_ns, expected) in [(T0, "passed"), (T0 + 101 * SECOND_NS, expected)] {
-            feeds[0].watch(now_ns);
-            let fake = Fake::default();
-            let mut facts = Facts::new(&fake, "192.0.2.1".parse().ok());
-            let verdict = policy.judge(&mut facts, &feeds, now_ns, &shared).verdict;
-            assert_eq!(policy.property(verdict, &feeds), expected);
-            assert_eq!(verdict.goes_on(), expected == "passed");
-        }
-    }
-}
-
 /// What is required and not there yet counts for requests without an address, too.
 #[test]
 fn required_patches() {
@@ -245,8 +221,11 @@ fn whole_heads() {
     let limit = |rest: &str| format!(r#"{{"rate_limits": [{{"requests": 1, {rest}}}]}}"#);
     let rows = [
         ("{}".to_owned(), false),
-        (r#"{"bots": {}}"#.to_owned(), true),
-        (limit(r#""key": ["client_address", "host", {"cookie": "a"}]"#), false),
+        // Bots are looked for behind the limits, which need none of the fields.
+        (r#"{"bots": {}}"#.to_owned(), false),
+        (limit(r#""match": {"tags": ["bot.tool.curl"]}"#), true),
+        (limit(r#""key": ["client_address", "host", "method"]"#), false),
+        (limit(r#""key": ["client_address", "host", {"cookie": "a"}]"#), true),
         (limit(r#""key": ["host", {"header": "a"}]"#), true),
         (limit(r#""key": [{"header": "a"}], "match": {"tags": ["a"]}"#), true),
         (limit(r#""key": [{"header": "a"}], "match": {"paths": ["/a"]}"#), false),
@@ -326,7 +305,7 @@ fn virtual_patches() {
                 {"target": "method", "equals": "post"}, {"target": "path", "suffix": "/x"},
                 {"target": "argument", "name": "a", "contains": "<"},
                 {"target": "header", "name": "X-H", "prefix": "h"}]}
-        ], "rate_limits": [{"requests": 1}]}"#,
+        ], "rate_limits": [{"requests": 4}]}"#,
     );
     let shared = Memory::default();
     let rows: &[(&str, &str, &[&str], &str)] = &[
@@ -334,145 +313,15 @@ fn virtual_patches() {
         ("POST", "/%2558?b=1&A=%3C", &["h2"], "denied:patch:new"),
         ("POST", "/%2558?b=1&A=%3C", &["no", "h"], "denied:patch:new"),
         ("POST", "/x?a=1&b=%3C", &["h"], "passed"),
-        // What a patch refuses has cost nothing.
+        // What a patch denies has cost its tokens, and who has none left is asked nothing else.
         ("GET", "/x?a=%3C", &["h"], "limited:per-address"),
+        ("POST", "/%2558?b=1&A=%3C", &["H"], "limited:per-address"),
     ];
     for (i, (method, path, values, expected)) in rows.iter().enumerate() {
         let mut fields = vec![(":method", *method), (":path", *path)];
         fields.extend(values.iter().map(|value| ("x-h", *value)));
         let judgement = judge(&policy, Some("192.0.2.1"), &Fake { fields }, &shared);
         assert_eq!(policy.property(judgement.verdict, &[]), *expected, "row {i}");
-    }
-}
-
-/// Header fields of a request.
-type Sent = &'static [(&'static str, &'static str)];
-
-/// What is in shadow mode refuses nothing; what would have refused first is noted, unless something refuses.
-#[test]
-fn shadow_of_everything() {
-    let patch = |id: &str, path: &str, shadow: bool| {
-        format!(
-            r#"{{"id": "{id}", "cve": "CVE-2099-1", "title": "t", "rule": 9100001, "shadow": {shadow},
-                "when": [{{"target": "path", "prefix": "{path}"}}]}}"#
-        )
-    };
-    let config = |lists: bool, geo: bool, asn: bool, patches: bool, limit: bool| {
-        let (a, b) = (patch("a", "/a", false), patch("b", "/a/b", true));
-        format!(
-            r#"{{"address_lists": {{"deny": ["192.0.2.0/24"], "shadow": {lists}}},
-                "geo": {{"from_header": "x-country", "deny": ["KP"], "shadow": {geo}}},
-                "asn": {{"from_header": "x-asn", "deny": [7], "shadow": {asn}}},
-                "virtual_patches": [{a}, {b}], "virtual_patch_shadow": {patches},
-                "rate_limits": [{{"requests": 1, "shadow": {limit}}}]}}"#
-        )
-    };
-    let all = config(true, true, true, true, true);
-    let bad: Sent = &[("x-country", "KP"), ("x-asn", "7"), (":path", "/a/b")];
-    let long: &str = String::leak(format!("/{}", "x".repeat(9_000)));
-    let long: Sent = vec![(":path", long)].leak();
-    let rows: &[(&str, &str, Sent, &str)] = &[
-        (&all, "192.0.2.1", bad, "shadow:denied:list"),
-        (&all, "10.0.0.1", bad, "shadow:denied:country"),
-        (&all, "10.0.0.1", &bad[1..], "shadow:denied:asn"),
-        (&all, "10.0.0.1", &bad[2..], "shadow:denied:patch:a"),
-        (&all, "10.0.0.1", long, "shadow:denied:uri-too-long"),
-        (&all, "10.0.0.1", &[], "shadow:limited:per-address"),
-        (&all, "10.0.0.2", &[], "passed"),
-        // What would have refused first is noted, whatever a limit would have said.
-        (&all, "10.0.0.2", &bad[2..], "shadow:denied:patch:a"),
-        // What still refuses, refuses.
-        (&config(true, true, true, true, false), "10.0.0.3", bad, "shadow:denied:country"),
-        (&config(true, true, true, true, false), "10.0.0.3", bad, "limited:per-address"),
-        (&config(true, true, true, false, true), "192.0.2.1", bad, "denied:patch:a"),
-        (&config(true, true, false, true, true), "192.0.2.1", bad, "denied:asn"),
-        (&config(true, false, true, true, true), "192.0.2.1", bad, "denied:country"),
-        (&config(false, true, true, true, true), "192.0.2.1", bad, "denied:list"),
-        (&config(true, true, true, false, true), "10.0.0.4", long, "denied:uri-too-long"),
-    ];
-    let shared = Memory::default();
-    for (i, (config, client, fields, expected)) in rows.iter().enumerate() {
-        let (policy, fake) = (policy(config), Fake { fields: fields.to_vec() });
-        let verdict = judge(&policy, Some(client), &fake, &shared).verdict;
-        assert_eq!(policy.property(verdict, &[]), *expected, "row {i}");
-        assert_eq!(
-            verdict.goes_on(),
-            !expected.starts_with("denied") && !expected.starts_with("limited")
-        );
-    }
-    // Nobody is undecided because of a list that would refuse nothing.
-    let closed =
-        r#"{"failure_mode": "closed", "address_lists": {"deny": ["::/0"], "shadow": true}}"#;
-    check(closed, &[(None, "passed"), (Some("::1"), "shadow:denied:list")]);
-}
-
-/// One patch in shadow mode: another that describes the request still refuses it, wherever it stands.
-#[test]
-fn shadow_of_one_patch_or_list() {
-    let patch = |id: &str, path: &str, shadow: bool| {
-        format!(
-            r#"{{"id": "{id}", "cve": "CVE-2099-1", "title": "t", "rule": 9100001, "shadow": {shadow},
-                "when": [{{"target": "path", "prefix": "{path}"}}]}}"#
-        )
-    };
-    let (a, b) = (patch("a", "/a", true), patch("b", "/a/b", false));
-    let policy = policy(&format!(
-        r#"{{"failure_mode": "closed", "virtual_patches": [{a}, {b}], "address_lists": {{"feeds": [
-            {{"name": "one", "cluster": "c", "path": "/", "shadow": true, "required": true}}]}}}}"#
-    ));
-    let shared = Memory::default();
-    let judge = |client: Option<&str>, path: &'static str| {
-        let restored = |source: &Source| Feed::restored(source.clone(), &shared);
-        let feeds: Vec<Feed> = policy.sources().iter().map(restored).collect();
-        let fake = Fake { fields: vec![(":path", path)] };
-        let mut facts = Facts::new(&fake, client.map(|client| client.parse().unwrap()));
-        let verdict = policy.judge(&mut facts, &feeds, T0, &shared).verdict;
-        policy.property(verdict, &feeds).into_owned()
-    };
-    for (path, expected) in
-        [("/a", "shadow:denied:patch:a"), ("/a/b", "denied:patch:b"), ("/", "passed")]
-    {
-        // The list is required, but would refuse nothing.
-        assert_eq!(judge(Some("10.0.0.1"), path), expected, "{path}");
-        assert_eq!(judge(None, path), expected, "{path}");
-    }
-    shared.put("glacis.wasm/2/feed/one", b"c c /\n\n10.0.0.0/8 deny\n10.1.0.0/16 allow").unwrap();
-    for (client, expected) in
-        [("10.0.0.1", "shadow:denied:list"), ("10.1.0.1", "allowed:list"), ("11.0.0.1", "passed")]
-    {
-        assert_eq!(judge(Some(client), "/"), expected, "{client}");
-    }
-    assert_eq!(judge(Some("10.0.0.1"), "/a/b"), "denied:patch:b");
-}
-
-/// What is longer than patches look at is refused while there is one, and costs no token.
-#[test]
-fn too_long_for_patches() {
-    let patch = |rest: &str| {
-        format!(
-            r#"{{"virtual_patches": [{{"id": "a", "cve": "CVE-2099-1", "title": "t", "rule": 9100001{rest},
-                "when": [{{"target": "path", "equals": "/attack"}}]}}], "rate_limits": [{{"requests": 1}}]}}"#
-        )
-    };
-    let (path, query) = ("a".repeat(8_191), "b".repeat(16_382));
-    let segments = "/a".repeat(255);
-    let rows = [
-        (format!("/{path}"), "passed"),
-        (format!("/{path}a"), "denied:uri-too-long"),
-        (format!("/?{query}"), "passed"),
-        (format!("/?{query}b"), "denied:uri-too-long"),
-        (segments.clone(), "passed"),
-        (format!("{segments}%2fa"), "denied:uri-too-long"),
-    ];
-    let expired = r#", "expires": "2000-01-01""#;
-    for (target, expected) in rows {
-        let fake = || Fake { fields: vec![(":path", String::leak(target.clone()))] };
-        for (config, expected) in [(patch(""), expected), (patch(expired), "passed")] {
-            let (policy, shared) = (policy(&config), Memory::default());
-            let judgement = judge(&policy, Some("192.0.2.1"), &fake(), &shared);
-            assert_eq!(policy.property(judgement.verdict, &[]), expected, "{}", target.len());
-            assert_eq!(judgement.standings.is_empty(), expected != "passed", "{}", target.len());
-        }
     }
 }
 

@@ -52,6 +52,10 @@ impl crate::facts::Request for Hostile {
         [self.bytes(), self.bytes()].into_iter().flatten().collect()
     }
 
+    fn headers_like(&self, name: &str) -> Vec<Vec<u8>> {
+        self.headers(name)
+    }
+
     fn metadata(&self, _keys: &[String]) -> Option<Vec<u8>> {
         self.bytes()
     }

@@ -1,0 +1,313 @@
+//! Requests whose bodies are still awaited, counted for each client over all workers.
+//!
+//! Whoever waits for a body holds something for it: ext_proc a stream, Envoy a buffer. A client that sends
+//! heads and no bodies would hold all of them.
+//!
+//! Shared data forgets nothing, and a VM may die with requests under way, so that one number for each client
+//! would leak. Each worker writes down how many requests of a client are pending *with it*, and confirms that
+//! while it lasts. What nobody has confirmed for [`STALE_NS`] does not count. The table has a fixed size; a
+//! client without a place in it is counted by each worker alone.
+
+use crate::shared::{HostError, SharedData, WriteError};
+use crate::table::{ATTEMPTS_MAX, key_of_set};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// The most numbers in a set: one for each client and worker.
+pub(crate) const WAYS: usize = 64;
+/// Sets of the table: 1.8 MiB in all when each is full.
+pub(crate) const SETS: u64 = 1_024;
+/// A number that has not been confirmed for so long does not count.
+pub(crate) const STALE_NS: u64 = 30_000_000_000;
+/// A number is confirmed so often.
+const CONFIRM_NS: u64 = 10_000_000_000;
+/// The most numbers that a worker confirms at a tick.
+const CONFIRMED_MAX: usize = 256;
+const KEY_PREFIX: &str = "glacis.wasm/2/p/";
+const ENTRY_BYTES: usize = 28;
+
+/// How many a client may have, as the configuration says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) per_client: u32,
+    /// Only count and note what would be rejected.
+    pub(crate) shadow: bool,
+}
+
+/// The pending requests of a worker, and what it knows of the others'.
+#[derive(Debug)]
+pub(crate) struct PendingBodies {
+    settings: Settings,
+    /// A number that no other worker has.
+    worker: u64,
+    /// By client. Never borrowed while the host is called back.
+    own: RefCell<BTreeMap<u64, Own>>,
+}
+
+/// What this worker has of a client.
+#[derive(Clone, Copy, Debug, Default)]
+struct Own {
+    count: u32,
+    confirmed_ns: u64,
+}
+
+/// What a worker has written down of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    client: u64,
+    worker: u64,
+    count: u32,
+    confirmed_ns: u64,
+}
+
+impl PendingBodies {
+    pub(crate) fn new(settings: Settings, worker: u64) -> Self {
+        Self { settings, worker, own: RefCell::default() }
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Counts a request of this client, unless it has as many as it may; whether that was so. In shadow mode a request
+    /// beyond is counted, too.
+    pub(crate) fn begin(&self, shared: &impl SharedData, client: u64, now_ns: u64) -> bool {
+        let Settings { per_client, shadow } = self.settings;
+        let known = self.own.try_borrow();
+        let own = known.map_or(0, |known| known.get(&client).map_or(0, |own| own.count));
+        // The worker counts alone where the host fails, or others write all the time.
+        let others = |entries: &[Entry]| {
+            let others = entries.iter().filter(|entry| entry.is_of_another(client, self.worker));
+            others.map(|entry| u64::from(entry.count)).sum::<u64>()
+        };
+        let is_beyond = |others: u64| u64::from(own) + others >= u64::from(per_client);
+        let mut beyond = is_beyond(0);
+        let _ = change(shared, client, now_ns, |entries| {
+            beyond = is_beyond(others(entries));
+            if !beyond || shadow {
+                self.write_down(entries, client, own + 1, now_ns);
+            }
+            !beyond || shadow
+        });
+        if let (true, Ok(mut known)) = (!beyond || shadow, self.own.try_borrow_mut()) {
+            known.insert(client, Own { count: own + 1, confirmed_ns: now_ns });
+        }
+        beyond
+    }
+
+    /// A counted request of this client is pending no more.
+    pub(crate) fn end(&self, shared: &impl SharedData, client: u64, now_ns: u64) {
+        let Ok(mut own) = self.own.try_borrow_mut() else { return };
+        let Some(before) = own.get(&client).copied() else { return };
+        let left = before.count.saturating_sub(1);
+        match left {
+            0 => own.remove(&client),
+            count => own.insert(client, Own { count, confirmed_ns: now_ns }),
+        };
+        // What cannot be taken back is stale soon, or right again with the client's next request.
+        let _ = change(shared, client, now_ns, |entries| {
+            self.write_down(entries, client, left, now_ns);
+            true
+        });
+    }
+
+    /// Confirms what is still pending. For ticks.
+    pub(crate) fn confirm(&self, shared: &impl SharedData, now_ns: u64) {
+        let Ok(mut own) = self.own.try_borrow_mut() else { return };
+        let is_due = |own: &Own| now_ns.abs_diff(own.confirmed_ns) >= CONFIRM_NS;
+        let due = own.iter_mut().filter(|(_, own)| is_due(own));
+        for (client, own) in due.take(CONFIRMED_MAX) {
+            own.confirmed_ns = now_ns;
+            let count = own.count;
+            let _ = change(shared, *client, now_ns, |entries| {
+                self.write_down(entries, *client, count, now_ns);
+                true
+            });
+        }
+    }
+
+    /// Puts this worker's number of a client in the place of the one before, if there is room for it.
+    fn write_down(&self, entries: &mut Vec<Entry>, client: u64, count: u32, confirmed_ns: u64) {
+        entries.retain(|entry| entry.client != client || entry.worker != self.worker);
+        if count > 0 && entries.len() < WAYS {
+            entries.push(Entry { client, worker: self.worker, count, confirmed_ns });
+        }
+    }
+}
+
+impl Entry {
+    fn is_of_another(&self, client: u64, worker: u64) -> bool {
+        self.client == client && self.worker != worker
+    }
+
+    fn is_fresh(&self, now_ns: u64) -> bool {
+        self.count > 0 && now_ns.abs_diff(self.confirmed_ns) < STALE_NS
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (client, rest) = bytes.split_first_chunk()?;
+        let (worker, rest) = rest.split_first_chunk()?;
+        let (count, rest) = rest.split_first_chunk()?;
+        Some(Self {
+            client: u64::from_le_bytes(*client),
+            worker: u64::from_le_bytes(*worker),
+            count: u32::from_le_bytes(*count),
+            confirmed_ns: u64::from_le_bytes(*rest.first_chunk()?),
+        })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.client.to_le_bytes());
+        out.extend_from_slice(&self.worker.to_le_bytes());
+        out.extend_from_slice(&self.count.to_le_bytes());
+        out.extend_from_slice(&self.confirmed_ns.to_le_bytes());
+    }
+}
+
+/// Changes the set in which a client is, if `change` says so. A value that this module did not write is an empty set.
+fn change(
+    shared: &impl SharedData,
+    client: u64,
+    now_ns: u64,
+    mut change: impl FnMut(&mut Vec<Entry>) -> bool,
+) -> Result<(), HostError> {
+    let key = key_of_set(KEY_PREFIX, client % SETS);
+    for _ in 0..ATTEMPTS_MAX {
+        let stored = shared.read(&key)?;
+        let known = stored.value.len() % ENTRY_BYTES == 0;
+        let chunks = stored.value.chunks_exact(ENTRY_BYTES).take(if known { WAYS } else { 0 });
+        let mut entries: Vec<Entry> = chunks.filter_map(Entry::read).collect();
+        entries.retain(|entry| entry.is_fresh(now_ns));
+        if !change(&mut entries) {
+            return Ok(());
+        }
+        let mut value = Vec::with_capacity(entries.len() * ENTRY_BYTES);
+        entries.iter().for_each(|entry| entry.write(&mut value));
+        match shared.write(&key, &value, stored.mark) {
+            Ok(()) => return Ok(()),
+            Err(WriteError::Changed) => {}
+            Err(WriteError::Host) => return Err(HostError),
+        }
+    }
+    Err(HostError)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared::memory::Memory;
+
+    const T0: u64 = 1_700_000_000_000_000_000;
+
+    fn worker(per_client: u32, worker: u64) -> PendingBodies {
+        PendingBodies::new(Settings { per_client, shadow: false }, worker)
+    }
+
+    fn bytes_of(shared: &Memory, set: u64) -> usize {
+        shared.read(&key_of_set(KEY_PREFIX, set)).unwrap().value.len()
+    }
+
+    #[test]
+    fn as_many_as_a_client_may_have_and_one_more() {
+        let (shared, one) = (Memory::default(), worker(3, 1));
+        for _ in 0..3 {
+            assert!(!one.begin(&shared, 7, T0));
+        }
+        assert!(one.begin(&shared, 7, T0) && one.begin(&shared, 7, T0));
+        assert!(!one.begin(&shared, 8, T0), "another client");
+        one.end(&shared, 7, T0);
+        assert!(!one.begin(&shared, 7, T0) && one.begin(&shared, 7, T0));
+        // Nothing is left of what has ended, however often it ends.
+        (0..5).for_each(|_| one.end(&shared, 7, T0));
+        one.end(&shared, 8, T0);
+        assert_eq!((bytes_of(&shared, 7), bytes_of(&shared, 8)), (0, 0));
+        assert!(one.own.borrow().is_empty());
+    }
+
+    #[test]
+    fn workers_count_together() {
+        let shared = Memory::default();
+        let (one, other) = (worker(3, 1), worker(3, 2));
+        assert!(!one.begin(&shared, 7, T0) && !other.begin(&shared, 7, T0));
+        assert!(!one.begin(&shared, 7, T0));
+        assert!(one.begin(&shared, 7, T0) && other.begin(&shared, 7, T0));
+        one.end(&shared, 7, T0);
+        assert!(!other.begin(&shared, 7, T0) && one.begin(&shared, 7, T0));
+    }
+
+    /// A VM that dies takes its requests with it: they count no longer than it takes to notice.
+    #[test]
+    fn what_is_not_confirmed_does_not_count() {
+        let shared = Memory::default();
+        let (dead, other) = (worker(2, 1), worker(2, 2));
+        assert!(!dead.begin(&shared, 7, T0) && !dead.begin(&shared, 7, T0));
+        assert!(other.begin(&shared, 7, T0 + STALE_NS - 1));
+        // A worker that lives confirms.
+        dead.confirm(&shared, T0 + CONFIRM_NS - 1);
+        dead.confirm(&shared, T0 + CONFIRM_NS);
+        assert!(other.begin(&shared, 7, T0 + CONFIRM_NS + STALE_NS - 1));
+        assert!(!other.begin(&shared, 7, T0 + CONFIRM_NS + STALE_NS));
+        // The clock is set back: what is far ahead is stale, too.
+        assert!(!worker(1, 3).begin(&shared, 7, T0 - STALE_NS));
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_a_client_without_a_place_is_counted_here() {
+        let (shared, one) = (Memory::default(), worker(1, 1));
+        for client in 0..WAYS as u64 + 10 {
+            assert!(!one.begin(&shared, client * SETS, T0));
+            assert!(one.begin(&shared, client * SETS, T0), "client {client}");
+        }
+        assert_eq!((shared.keys(), bytes_of(&shared, 0)), (1, WAYS * ENTRY_BYTES));
+        let crowded = worker(1, 2);
+        assert!(crowded.begin(&shared, 0, T0), "it has a place");
+        assert!(!crowded.begin(&shared, (WAYS as u64 + 5) * SETS, T0), "it has none");
+    }
+
+    #[test]
+    fn races_and_refusals_of_the_host() {
+        for lost_writes in [ATTEMPTS_MAX - 1, ATTEMPTS_MAX, u32::MAX] {
+            let (shared, one) = (Memory::default(), worker(2, 1));
+            shared.lost_writes.set(lost_writes);
+            assert!(!one.begin(&shared, 7, T0) && !one.begin(&shared, 7, T0));
+            assert!(one.begin(&shared, 7, T0), "{lost_writes} lost writes");
+            one.end(&shared, 7, T0);
+            assert!(!one.begin(&shared, 7, T0));
+        }
+        let (shared, one) = (Memory::default(), worker(1, 1));
+        shared.broken.set(true);
+        assert!(!one.begin(&shared, 7, T0) && one.begin(&shared, 7, T0));
+        one.end(&shared, 7, T0);
+        shared.broken.set(false);
+        for value in [&b"x"[..], &[0xFF; ENTRY_BYTES * 2], &[0xFF; ENTRY_BYTES * (WAYS + 1)]] {
+            shared.put(&key_of_set(KEY_PREFIX, 7), value).unwrap();
+            assert!(!one.begin(&shared, 7, T0) && one.begin(&shared, 7, T0));
+            one.end(&shared, 7, T0);
+        }
+    }
+
+    #[test]
+    fn shadow_counts_on() {
+        let shared = Memory::default();
+        let one = PendingBodies::new(Settings { per_client: 1, shadow: true }, 1);
+        assert!(!one.begin(&shared, 7, T0));
+        assert!(one.begin(&shared, 7, T0) && one.begin(&shared, 7, T0));
+        (0..2).for_each(|_| one.end(&shared, 7, T0));
+        assert!(one.begin(&shared, 7, T0), "one is left");
+    }
+
+    /// Ticks confirm all clients in turn, a bounded number at once.
+    #[test]
+    fn a_tick_is_bounded() {
+        let (shared, one) = (Memory::default(), worker(1, 1));
+        let clients = CONFIRMED_MAX as u64 + 1;
+        (0..clients).for_each(|client| assert!(!one.begin(&shared, client, T0)));
+        let later = T0 + CONFIRM_NS;
+        let confirmed =
+            || one.own.borrow().values().filter(|own| own.confirmed_ns == later).count();
+        one.confirm(&shared, later);
+        assert_eq!(confirmed(), CONFIRMED_MAX);
+        one.confirm(&shared, later);
+        assert_eq!(confirmed() as u64, clients);
+    }
+}
