@@ -163,7 +163,7 @@ impl<'h> Prepared<'h> {
         })
     }
 
-    /// What all patches together have compared so far.
+    /// The work of all patches together so far.
     #[must_use]
     pub fn work(&self) -> Work {
         self.work.get()

@@ -121,8 +121,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// What the first of these patches says that describes the request and still holds in this second; one in
-    /// shadow mode, as all are with `shadow`, only if no other describes it.
+    /// Looks for a patch that describes the request and has not expired. A patch in shadow mode, as all are with
+    /// `shadow`, counts only if no other describes it.
     pub(crate) fn patch<'p>(
         &self,
         patches: impl Iterator<Item = &'p Patch>,

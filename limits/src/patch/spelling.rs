@@ -194,7 +194,7 @@ impl Wanted {
         rest.is_some_and(|rest| self.piece_ends(0, rest, now))
     }
 
-    /// As [`Self::first_piece`], for one that may begin anywhere in the segment.
+    /// Looks for the first piece anywhere in a segment; true if nothing has to follow it.
     fn first_piece_within(&self, segment: &[u8], now: &mut Found) -> bool {
         let Some(piece) = self.pieces.first() else { return false };
         let (mut from, mut looked_to) = (0, 0);
@@ -213,7 +213,7 @@ impl Wanted {
         false
     }
 
-    /// What may come behind a piece, with the rest of its segment; true if nothing has to.
+    /// Notes a piece with what may follow, by the rest of its segment; true if nothing has to.
     fn piece_ends(&self, piece: usize, rest: &[u8], now: &mut Found) -> bool {
         let is_last = piece + 1 == self.pieces.len();
         let in_parameters = self.pieces.get(piece).is_some_and(|piece| piece.contains(&b';'));
@@ -233,7 +233,7 @@ impl Wanted {
         self.pieces.last().is_some_and(Vec::is_empty)
     }
 
-    /// The same as a pattern for a path that [`Spelled::new`] would have made.
+    /// The value and its place as a pattern, for a path that is decoded and in lower case as [`Spelled::new`] does.
     pub(super) fn pattern(&self) -> String {
         let mut out = match self.place {
             Place::Whole | Place::First => "\\A".to_owned(),
@@ -268,7 +268,7 @@ impl Wanted {
 }
 
 impl Found {
-    /// What is left behind a segment that is no piece.
+    /// The pieces found so far, after a segment that is no piece.
     fn behind(self, segment: Segment) -> Self {
         let removable = self.removable | self.next;
         let mut now = Self { next: 0, removable, any: self.any };
@@ -309,7 +309,7 @@ pub(super) fn spelled_pattern(text: &str) -> String {
     out
 }
 
-/// What follows the filler at the beginning of a segment, if it is nothing or begins with a `;`.
+/// The bytes after the filler at the beginning of a segment, if it is nothing or begins with a `;`.
 fn after_filler(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.iter().position(|byte| !is_filler(*byte)).unwrap_or(bytes.len());
     let rest = bytes.get(end..).unwrap_or_default();

@@ -298,6 +298,11 @@ fn problems() {
             r#"{"virtual_patches": [{"id": "a", "cve": "CVE-2099-1", "shadow": 1}]}"#,
             "virtual_patches[0]: in shadow: write true or false",
         ),
+        (
+            r#"{"virtual_patches": [{"id": "slow", "cve": "CVE-2099-1", "title": "t", "rule": 9100001,
+                "when": [{"target": "query", "regex": "a+"}]}]}"#,
+            "virtual_patches[0]: in when[0].regex: the patch \"slow\" begins with a pattern",
+        ),
         (r#"{"virtual_patches": [7]}"#, "virtual_patches[0]: write an object"),
         (r#"{"virtual_patches": [{"id": "a b"}]}"#, "virtual_patches[0]: in id: write letters"),
         (r#"{"geo": {}}"#, "geo: write one of table, from_header and feed"),

@@ -6,7 +6,7 @@ use crate::shared::SharedData;
 use glacis_limits::network_list::Action;
 use std::net::IpAddr;
 
-/// What fetched lists say of an address. Allow beats deny.
+/// The marks of an address in fetched lists. Allow beats deny.
 #[derive(Clone, Copy, Debug, Default)]
 struct Listed {
     allowed: bool,
@@ -16,7 +16,7 @@ struct Listed {
 }
 
 impl Policy {
-    /// What the lists say of the address, whose tags it gets.
+    /// Judges the client by its address, and adds the tags that lists give it.
     pub(super) fn judge_address(&self, case: &mut Case<'_, '_, impl SharedData>) -> Verdict {
         let (lists, feeds) = (&self.config.lists, case.feeds);
         let client = case.facts.client;
@@ -62,7 +62,7 @@ impl Policy {
     }
 }
 
-/// What the fetched lists say of an address, and all tags.
+/// Looks an address up in all fetched lists, and adds its tags.
 fn look_up(client: IpAddr, feeds: &[Feed], now_ns: u64, tags: &mut Vec<String>) -> Listed {
     let mut listed = Listed::default();
     let lists = feeds.iter().filter_map(|feed| Some((feed.list()?, feed.source.shadow)));

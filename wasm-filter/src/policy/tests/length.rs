@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is longer than patches look at is refused while there is one.
+/// A request that is longer than patches look at is answered 414 while there is one.
 #[test]
 fn too_long_for_patches() {
     let patch = |rest: &str| {

@@ -5,7 +5,7 @@ use super::*;
 /// Header fields of a request.
 type Sent = &'static [(&'static str, &'static str)];
 
-/// What is in shadow mode refuses nothing; what would have refused first is noted, unless something refuses.
+/// Checks in shadow mode block nothing; the first that would have is noted, unless another blocks.
 #[test]
 fn shadow_of_everything() {
     let patch = |id: &str, path: &str, shadow: bool| {
