@@ -85,6 +85,21 @@ impl Content {
     }
 }
 
+impl Content {
+    /// Reads a list of one network in each line, of which `mark` says the same each time, as
+    /// [`NetworkList::parse_plain`] does.
+    ///
+    /// # Errors
+    /// As [`Content::parse`].
+    pub fn parse_plain(text: &str, mark: &str) -> Result<Self, String> {
+        if text.len() > BYTES_MAX {
+            return Err(format!("it has {} bytes, more than {BYTES_MAX}", text.len()));
+        }
+        let list = NetworkList::parse_plain(text, mark, ENTRIES_MAX);
+        list.map(Box::new).map(Self::List).map_err(|error| error.to_string())
+    }
+}
+
 fn decoded(text: &str) -> Result<Vec<u8>, String> {
     STANDARD.decode(text.trim_ascii()).map_err(|error| format!("it is not base64: {error}"))
 }
@@ -109,6 +124,27 @@ mod tests {
         let expected =
             ["list", "table of countries", "table of autonomous systems", "virtual patches"];
         assert_eq!(kinds.map(Kind::name), expected);
+    }
+
+    /// At the limits of a plain list, and one above.
+    #[test]
+    fn plain_lists() {
+        let lines = |count: u32| -> String {
+            (0..count).map(|i| format!("{}\n", std::net::Ipv4Addr::from_bits(i))).collect()
+        };
+        let most = u32::try_from(ENTRIES_MAX).unwrap();
+        let padded = |bytes: usize| format!("192.0.2.1\n{}", "#".repeat(bytes - 10));
+        for (text, expected) in [
+            (lines(most), ""),
+            (lines(most + 1), "there are more than 200000 entries"),
+            (padded(BYTES_MAX), ""),
+            (padded(BYTES_MAX + 1), "more than 8388608"),
+        ] {
+            match Content::parse_plain(&text, "deny") {
+                Ok(_) => assert_eq!(expected, "", "{}", text.len()),
+                Err(told) => assert!(!expected.is_empty() && told.contains(expected), "{told}"),
+            }
+        }
     }
 
     /// Each kind's text is read as that kind; what is wrong is told.

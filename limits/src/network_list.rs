@@ -11,6 +11,9 @@
 //! `until` is the last day (of UTC) or the last second since 1970 in which the entry holds. An
 //! address has the marks of all networks that it is in. A text is taken whole or not at all.
 //!
+//! Lists of others have one network or address in a line and nothing else that matters
+//! ([`NetworkList::parse_plain`]): all of them say the same.
+//!
 //! # Memory
 //!
 //! What [`network_map`](crate::network_map) says, with two cuts for a network at most, and a few
@@ -31,7 +34,7 @@ use crate::day;
 use crate::network_map::{NetworkMap, VALUE_MAX};
 use std::collections::HashMap;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The most different tags of one list: they are one bit each.
 pub const TAGS_MAX: usize = 64;
@@ -93,6 +96,8 @@ enum Problem {
     Network(String, CidrError),
     Word(String),
     Nothing,
+    Everything,
+    Empty,
     Entries(usize),
     Tags,
     Marks,
@@ -109,6 +114,8 @@ impl fmt::Display for ListError {
                  until=YYYY-MM-DD or until=SECONDS"
             ),
             Problem::Nothing => f.write_str("it says nothing of its network; write allow, deny …"),
+            Problem::Everything => f.write_str("it is all addresses; write its parts"),
+            Problem::Empty => f.write_str("there is no network in the whole list"),
             Problem::Entries(max) => write!(f, "there are more than {max} entries"),
             Problem::Tags => write!(f, "there are more than {TAGS_MAX} different tags"),
             Problem::Marks => f.write_str("there are too many different marks in this list"),
@@ -133,6 +140,28 @@ impl NetworkList {
         // What is found only in the whole is told of its last line.
         let last = text.lines().count().max(1);
         reader.finish().map_err(|problem| ListError { line: last, problem })
+    }
+
+    /// Reads a list of one network or address in each line, of which `mark` says the same each time: `deny`, `allow`
+    /// or `tag=NAME`. A `#` or `;` begins a comment, and so does a blank behind the network.
+    ///
+    /// # Errors
+    ///
+    /// At the first line that is wrong, that is all addresses of a kind, or above `entries_max`, and if there is no
+    /// entry at all: without a digest an empty answer is more often a fault than a list.
+    pub fn parse_plain(text: &str, mark: &str, entries_max: usize) -> Result<Self, ListError> {
+        let mut reader = Reader::default();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        for (index, line) in text.lines().enumerate() {
+            let at = |problem| ListError { line: index + 1, problem };
+            reader.plain_line(line, mark, entries_max).map_err(at)?;
+        }
+        let last = text.lines().count().max(1);
+        let at = |problem| ListError { line: last, problem };
+        if reader.entries == 0 {
+            return Err(at(Problem::Empty));
+        }
+        reader.finish().map_err(at)
     }
 
     /// What the list says about an address in this second.
@@ -189,10 +218,35 @@ impl Reader {
     fn line(&mut self, line: &str, entries_max: usize) -> Result<(), Problem> {
         let mut words = line.split('#').next().unwrap_or_default().split_ascii_whitespace();
         let Some(network) = words.next() else { return Ok(()) };
+        let cidr = self.network(network, entries_max)?;
+        self.entry(&cidr, words)
+    }
+
+    fn plain_line(&mut self, line: &str, mark: &str, entries_max: usize) -> Result<(), Problem> {
+        let text = line.split(['#', ';']).next().unwrap_or_default();
+        let Some(network) = text.split_ascii_whitespace().next() else { return Ok(()) };
+        let cidr = self.network(network, entries_max)?;
+        let (first, last) = cidr.bounds();
+        if last == Ipv4Addr::BROADCAST && first == Ipv4Addr::UNSPECIFIED
+            || first == Ipv6Addr::UNSPECIFIED && bits(last) == u128::MAX
+        {
+            return Err(Problem::Everything);
+        }
+        self.entry(&cidr, std::iter::once(mark))
+    }
+
+    fn network(&self, network: &str, entries_max: usize) -> Result<Cidr, Problem> {
         if self.entries >= entries_max {
             return Err(Problem::Entries(entries_max));
         }
-        let cidr = Cidr::parse(network).map_err(|error| Problem::Network(shown(network), error))?;
+        Cidr::parse(network).map_err(|error| Problem::Network(shown(network), error))
+    }
+
+    fn entry<'a>(
+        &mut self,
+        cidr: &Cidr,
+        words: impl Iterator<Item = &'a str>,
+    ) -> Result<(), Problem> {
         let mut mark = Mark { action: None, tags: 0, until_seconds: u64::MAX };
         for word in words {
             self.word(word, &mut mark)?;
@@ -350,6 +404,8 @@ fn shown(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    mod plain;
+
     use super::*;
     use crate::xorshift::Xorshift;
 
@@ -451,7 +507,7 @@ mod tests {
             (0..count).map(|i| format!("::/{i} deny until={i}\n")).collect()
         };
         let apart = |count: u32| -> String {
-            let line = |i: u32| format!("{} deny until={i}\n", std::net::Ipv4Addr::from(i));
+            let line = |i: u32| format!("{} deny until={i}\n", Ipv4Addr::from(i));
             (0..count).map(line).collect()
         };
         for (most, more) in [
@@ -515,7 +571,7 @@ mod tests {
             || ["deny", "deny tag=scanner", "deny until=2027-01-01"][random.below(3) as usize];
         let v4: String = (0..100_000u32)
             .map(|i| match i % 2 {
-                0 => format!("{} {}\n", std::net::Ipv4Addr::from(i.wrapping_mul(42_949)), mark()),
+                0 => format!("{} {}\n", Ipv4Addr::from(i.wrapping_mul(42_949)), mark()),
                 _ => {
                     format!("{}.{}.{}.0/24 {}\n", 100 + i / 65_536, i / 256 % 256, i % 256, mark())
                 }

@@ -4,21 +4,35 @@
 //! looked at here ([`Patch::matches`]), and written as a chain of rules ([`Patch::to_seclang`]),
 //! which see the same. `rules/virtual-patches/README.md` has the form.
 //!
-//! Values are compared without regard to case, the path decoded twice and the query once.
+//! Values are compared without regard to case, the path however it is spelled (`spelling.rs`), and the query
+//! decoded once.
 
 mod pattern;
+mod spelling;
+mod text;
 
 use crate::day;
-use crate::path::percent_decoded;
 use pattern::{FLAGS, Pattern, as_chars};
 use serde_json::{Map, Value};
-use std::cell::OnceCell;
+use spelling::{Place, Spelled, Wanted};
+use std::cell::{Cell, OnceCell};
 use std::fmt::{self, Write as _};
+use text::{contains, escaped, form_decoded, is_named, lower, name_pattern};
 
 /// The most conditions of a patch, and values of one.
 const CONDITIONS_MAX: usize = 8;
 const VALUES_MAX: usize = 16;
 const TEXT_BYTES_MAX: usize = 256;
+
+/// The longest path that is compared, in bytes as it was sent: web servers take request lines of 8 KiB by default.
+pub const PATH_BYTES_MAX: usize = 8 << 10;
+/// The most segments of a path that is compared, once it is decoded.
+pub const PATH_SEGMENTS_MAX: usize = 256;
+/// The longest path and query that are compared, in bytes as they were sent.
+pub const TARGET_BYTES_MAX: usize = 16 << 10;
+/// The longest value that a pattern is looked for in, in bytes: a longer one counts as if it had it. Rules say the
+/// same with a repetition, of which RE2 and Coraza take 1 000.
+pub const PATTERN_BYTES_MAX: usize = 1_000;
 
 /// The rules of patches have numbers in this range.
 const RULE_MIN: u64 = 9_100_000;
@@ -31,10 +45,14 @@ pub struct Patch {
     pub id: String,
     /// The flaw, as `CVE-YEAR-NUMBER`.
     pub cve: String,
+    /// Whether what it describes is not refused, but counted and noted.
+    pub shadow: bool,
     title: String,
     rule: u64,
     /// The last second in which it holds.
     until_seconds: u64,
+    /// Whether the rules look at forms in bodies as well.
+    forms: bool,
     conditions: Vec<Condition>,
 }
 
@@ -46,6 +64,8 @@ struct Condition {
     values: Vec<String>,
     /// The patterns, if that is what the values are.
     patterns: Vec<Pattern>,
+    /// The values as segments, if they are no patterns and the target is the path.
+    wanted: Vec<Wanted>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +73,8 @@ enum Target {
     Method,
     Path,
     Query,
-    Header(String),
+    /// One of these header fields.
+    Header(Vec<String>),
     Argument(String),
 }
 
@@ -98,9 +119,20 @@ pub struct Prepared<'h> {
     head: &'h dyn Head,
     target: OnceCell<Vec<u8>>,
     method: OnceCell<Vec<u8>>,
-    path: OnceCell<Vec<u8>>,
+    path: OnceCell<Spelled>,
     query: OnceCell<Vec<u8>>,
     arguments: OnceCell<Vec<(Vec<u8>, Vec<u8>)>>,
+    too_long: OnceCell<bool>,
+    work: Cell<Work>,
+}
+
+/// How much has been compared: bounds that hold on any machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Bytes in which patterns were looked for, each as often as that happened.
+    pub pattern_bytes: usize,
+    /// Bytes, and segments of paths, that were compared with other values, at most.
+    pub compared: usize,
 }
 
 impl fmt::Debug for Prepared<'_> {
@@ -114,12 +146,41 @@ impl<'h> Prepared<'h> {
     #[must_use]
     pub fn new(head: &'h dyn Head) -> Self {
         let (target, method, path, query, arguments) = Default::default();
-        Self { head, target, method, path, query, arguments }
+        let (too_long, work) = Default::default();
+        Self { head, target, method, path, query, arguments, too_long, work }
     }
 
-    /// Path and query, as they were sent.
+    /// Whether path or query are longer than patches look at: [`PATH_BYTES_MAX`], [`PATH_SEGMENTS_MAX`] or
+    /// [`TARGET_BYTES_MAX`]. Such a request is to be refused (414): all conditions on them count as holding.
+    #[must_use]
+    pub fn is_too_long(&self) -> bool {
+        *self.too_long.get_or_init(|| {
+            let (path, query) = self.parts();
+            path.len() > PATH_BYTES_MAX
+                // The question mark is one of them.
+                || path.len() + query.len() >= TARGET_BYTES_MAX
+                || self.path().segments() > PATH_SEGMENTS_MAX
+        })
+    }
+
+    /// The work of all patches together so far.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        self.work.get()
+    }
+
+    fn worked(&self, pattern_bytes: usize, compared: usize) {
+        let Work { pattern_bytes: before, compared: compared_before } = self.work.get();
+        self.work.set(Work {
+            pattern_bytes: before.saturating_add(pattern_bytes),
+            compared: compared_before.saturating_add(compared),
+        });
+    }
+
+    /// Path and query, as they were sent. A fragment is neither.
     fn parts(&self) -> (&[u8], &[u8]) {
         let target = self.target.get_or_init(|| self.head.target());
+        let target = target.split(|byte| *byte == b'#').next().unwrap_or_default();
         let mut parts = target.splitn(2, |byte| *byte == b'?');
         (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
     }
@@ -128,8 +189,8 @@ impl<'h> Prepared<'h> {
         self.method.get_or_init(|| lower(self.head.method()))
     }
 
-    fn path(&self) -> &[u8] {
-        self.path.get_or_init(|| lower(form_decoded(&percent_decoded(self.parts().0))))
+    fn path(&self) -> &Spelled {
+        self.path.get_or_init(|| Spelled::new(self.parts().0))
     }
 
     fn query(&self) -> &[u8] {
@@ -155,9 +216,10 @@ impl Patch {
     ///
     /// # Errors
     ///
-    /// At the first field that is wrong.
+    /// At the first field that is wrong, and if the first condition is a pattern: every request would pay for it.
     pub fn read(value: &Value) -> Result<Self, PatchError> {
-        const FIELDS: &[&str] = &["id", "cve", "title", "rule", "expires", "when", "tests", "note"];
+        const FIELDS: &[&str] =
+            &["id", "cve", "title", "rule", "expires", "shadow", "forms", "when", "tests", "note"];
         let fields = value.as_object().ok_or_else(|| error("", "write an object"))?;
         known(fields, FIELDS, "")?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -177,6 +239,7 @@ impl Patch {
                 .map(day::last_second)
                 .ok_or_else(|| error("expires", "write a day, YYYY-MM-DD"))?,
         };
+        let (shadow, forms) = (flag(fields, "shadow")?, flag(fields, "forms")?);
         let conditions = fields.get("when").and_then(Value::as_array);
         let conditions = conditions.filter(|list| (1..=CONDITIONS_MAX).contains(&list.len()));
         let wrong = || error("when", "write a list of 1 to 8 conditions");
@@ -188,16 +251,19 @@ impl Patch {
                 "write it without quotes, '\\', '%' and control characters",
             ));
         }
-        Ok(Self {
-            id: id.to_owned(),
-            cve: cve.to_owned(),
-            title: title.to_owned(),
-            rule: rule.ok_or_else(|| error("rule", "write a number from 9100000 to 9109999"))?,
-            until_seconds,
-            conditions: conditions
-                .map(|(i, condition)| Condition::read(condition, &format!("when[{i}]")))
-                .collect::<Result<_, _>>()?,
-        })
+        let rule = rule.ok_or_else(|| error("rule", "write a number from 9100000 to 9109999"))?;
+        let conditions: Vec<_> = conditions
+            .map(|(i, condition)| Condition::read(condition, &format!("when[{i}]")))
+            .collect::<Result<_, _>>()?;
+        if conditions.first().is_some_and(|first| first.operator == Operator::Regex) {
+            let problem = format!(
+                "the patch {id:?} begins with a pattern, which costs some hundred times what other conditions \
+                 cost; write one with equals, prefix, suffix or contains before it"
+            );
+            return Err(error("when[0].regex", &problem));
+        }
+        let (id, cve, title) = (id.to_owned(), cve.to_owned(), title.to_owned());
+        Ok(Self { id, cve, shadow, title, rule, until_seconds, forms, conditions })
     }
 
     /// Whether it still holds in this second.
@@ -212,17 +278,19 @@ impl Patch {
         self.conditions.iter().all(|condition| condition.holds(prepared))
     }
 
-    /// The patch as a chain of rules of phase 1.
+    /// The patch as a chain of rules: of phase 1, or of phase 2 if it looks at forms in bodies as well.
     #[must_use]
     pub fn to_seclang(&self) -> String {
         let Self { id, cve, title, rule, .. } = self;
         let mut out = String::new();
+        let phase = if self.forms { 2 } else { 1 };
+        let action = if self.shadow { "pass" } else { "deny,status:403" };
         for (i, condition) in self.conditions.iter().enumerate() {
-            let (variable, transformations) = condition.target.seclang();
+            let (variable, transformations) = condition.target.seclang(self.forms);
             let pattern = condition.pattern();
             let head = match i {
                 0 => format!(
-                    "id:{rule},phase:1,deny,status:403,log,msg:'{title}',tag:'virtual-patch/{id}',\
+                    "id:{rule},phase:{phase},{action},log,msg:'{title}',tag:'virtual-patch/{id}',\
                      tag:'{cve}',"
                 ),
                 _ => String::new(),
@@ -251,20 +319,20 @@ impl Condition {
         let names = ["target", "name", "equals", "prefix", "suffix", "contains", "regex"];
         known(fields, &names, path)?;
         let at = |name: &str| format!("{path}.{name}");
-        let name = fields.get("name").and_then(Value::as_str).filter(|name| {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-            !name.is_empty() && name.len() <= TEXT_BYTES_MAX && name.bytes().all(plain)
-        });
-        let named = || {
+        let names = || {
             let rule = "write letters, digits, '-', '_' and '.'";
-            name.map(str::to_ascii_lowercase).ok_or_else(|| error(&at("name"), rule))
+            fields.get("name").and_then(plain_names).ok_or_else(|| error(&at("name"), rule))
+        };
+        let name = || match names()?.as_slice() {
+            [name] => Ok(name.clone()),
+            _ => Err(error(&at("name"), "write one name")),
         };
         let target = match fields.get("target").and_then(Value::as_str) {
             Some("method") => Target::Method,
             Some("path") => Target::Path,
             Some("query") => Target::Query,
-            Some("header") => Target::Header(named()?),
-            Some("argument") => Target::Argument(named()?),
+            Some("header") => Target::Header(names()?),
+            Some("argument") => Target::Argument(name()?),
             _ => {
                 let rule = "write method, path, query, header or argument";
                 return Err(error(&at("target"), rule));
@@ -277,62 +345,90 @@ impl Condition {
         let values = fields.get(*name).and_then(values).ok_or_else(|| {
             error(&at(name), "write a text, or a list of up to 16, of visible ASCII")
         })?;
-        if *operator == Operator::Regex {
-            let compiled = values.iter().map(|value| Pattern::new(value)).collect::<Result<_, _>>();
-            let patterns = compiled.map_err(|problem| error(&at(name), &problem))?;
-            return Ok(Self { target, operator: *operator, values, patterns });
+        let operator = *operator;
+        if operator == Operator::Regex {
+            let of_path = target == Target::Path;
+            let pattern = |value: &String| Pattern::new(value, of_path);
+            let patterns = values.iter().map(pattern).collect::<Result<_, _>>();
+            let patterns = patterns.map_err(|problem| error(&at(name), &problem))?;
+            return Ok(Self { target, operator, values, patterns, wanted: Vec::new() });
         }
-        let values = values.iter().map(|text| text.to_ascii_lowercase()).collect();
-        Ok(Self { target, operator: *operator, values, patterns: Vec::new() })
+        let values: Vec<_> = values.iter().map(|text| text.to_ascii_lowercase()).collect();
+        let wanted = match (&target, operator.place()) {
+            (Target::Path, Some(place)) => {
+                let wanted = values.iter().map(|value| Wanted::new(place, value));
+                wanted.collect::<Result<_, _>>().map_err(|problem| error(&at(name), &problem))?
+            }
+            _ => Vec::new(),
+        };
+        Ok(Self { target, operator, values, patterns: Vec::new(), wanted })
     }
 
     fn holds(&self, prepared: &Prepared<'_>) -> bool {
+        let fits = |given: &[u8]| self.fits(given, prepared);
         match &self.target {
-            Target::Method => self.fits(prepared.method()),
-            Target::Path => self.fits(prepared.path()),
-            Target::Query => self.fits(prepared.query()),
-            Target::Header(name) => {
-                prepared.head.headers(name).into_iter().any(|value| self.fits(&lower(value)))
+            Target::Method => fits(prepared.method()),
+            Target::Header(names) => {
+                let mut values = names.iter().flat_map(|name| prepared.head.headers(name));
+                values.any(|value| fits(&lower(value)))
             }
+            Target::Path | Target::Query | Target::Argument(_) if prepared.is_too_long() => true,
+            Target::Path if self.patterns.is_empty() => {
+                let path = prepared.path();
+                self.wanted.iter().any(|wanted| {
+                    prepared.worked(0, wanted.work(path));
+                    wanted.is_in(path)
+                })
+            }
+            Target::Path => fits(prepared.path().text()),
+            Target::Query => fits(prepared.query()),
             Target::Argument(name) => {
-                let named = |(given, _): &&(Vec<u8>, Vec<u8>)| given == name.as_bytes();
-                prepared.arguments().iter().filter(named).any(|(_, value)| self.fits(value))
+                let named = |(given, _): &&(Vec<u8>, Vec<u8>)| is_named(given, name.as_bytes());
+                let arguments = prepared.arguments();
+                prepared.worked(0, arguments.len());
+                arguments.iter().filter(named).any(|(_, value)| fits(value))
             }
         }
     }
 
-    fn fits(&self, given: &[u8]) -> bool {
+    fn fits(&self, given: &[u8], prepared: &Prepared<'_>) -> bool {
         if !self.patterns.is_empty() {
+            if given.len() > PATTERN_BYTES_MAX {
+                return true;
+            }
             let text = as_chars(given);
-            return self.patterns.iter().any(|pattern| pattern.is_in(&text));
+            return self.patterns.iter().any(|pattern| {
+                prepared.worked(given.len(), 0);
+                pattern.is_in(&text)
+            });
         }
-        self.values.iter().map(String::as_bytes).any(|value| match self.operator {
-            Operator::Equals => given == value,
-            // Most differ at once, and a comparison of slices is a call.
-            Operator::Prefix => starts_alike(given, value) && given.starts_with(value),
-            Operator::Suffix => given.ends_with(value),
-            Operator::Contains => given
-                .windows(value.len().max(1))
-                .any(|part| starts_alike(part, value) && part == value),
-            // Has been asked above.
-            Operator::Regex => false,
+        self.values.iter().map(String::as_bytes).any(|value| {
+            let whole = self.operator == Operator::Contains;
+            prepared.worked(0, if whole { given.len() } else { value.len() });
+            match self.operator {
+                Operator::Equals => given == value,
+                Operator::Prefix => given.starts_with(value),
+                Operator::Suffix => given.ends_with(value),
+                Operator::Contains => contains(given, value),
+                // Has been looked for above.
+                Operator::Regex => false,
+            }
         })
     }
 
     /// What fits, as a pattern; whatever is no letter or digit is written as a number.
     fn pattern(&self) -> String {
-        let escaped = |value: &String| -> String {
-            let one = |byte: u8| match byte.is_ascii_alphanumeric() {
-                true => char::from(byte).to_string(),
-                false => format!("\\x{byte:02x}"),
-            };
-            value.bytes().map(one).collect()
-        };
         if self.operator == Operator::Regex {
-            let any = self.values.join("|");
-            return format!("{FLAGS}(?:{any})");
+            let any: Vec<_> = self.patterns.iter().map(Pattern::text).collect();
+            // A value that is too long for a pattern counts as if it had it.
+            return format!("{FLAGS}(?:{}|\\A.{{{PATTERN_BYTES_MAX}}}.)", any.join("|"));
         }
-        let any = self.values.iter().map(escaped).collect::<Vec<_>>().join("|");
+        if !self.wanted.is_empty() {
+            let any: Vec<_> = self.wanted.iter().map(Wanted::pattern).collect();
+            return format!("{FLAGS}(?:{})", any.join("|"));
+        }
+        let any = self.values.iter().map(|value| escaped(value.as_bytes())).collect::<Vec<_>>();
+        let any = any.join("|");
         match self.operator {
             Operator::Equals => format!("\\A(?:{any})\\z"),
             Operator::Prefix => format!("\\A(?:{any})"),
@@ -342,17 +438,52 @@ impl Condition {
     }
 }
 
+impl Operator {
+    /// Where a value is in a path; `None` for a pattern, which says so itself.
+    const fn place(self) -> Option<Place> {
+        match self {
+            Self::Equals => Some(Place::Whole),
+            Self::Prefix => Some(Place::First),
+            Self::Suffix => Some(Place::Last),
+            Self::Contains => Some(Place::Anywhere),
+            Self::Regex => None,
+        }
+    }
+}
+
 impl Target {
-    fn seclang(&self) -> (String, &'static str) {
+    /// The variable and its transformations; with `forms` those of a body, too.
+    fn seclang(&self, forms: bool) -> (String, &'static str) {
         match self {
             Self::Method => ("REQUEST_METHOD".to_owned(), "t:none,t:lowercase"),
             // The engine has decoded it once.
-            Self::Path => ("REQUEST_FILENAME".to_owned(), "t:none,t:urlDecode,t:lowercase"),
-            Self::Query => ("QUERY_STRING".to_owned(), "t:none,t:urlDecode,t:lowercase"),
-            Self::Header(name) => (format!("REQUEST_HEADERS:{name}"), "t:none,t:lowercase"),
-            Self::Argument(name) => (format!("ARGS_GET:{name}"), "t:none,t:lowercase"),
+            Self::Path => {
+                ("REQUEST_FILENAME".to_owned(), "t:none,t:urlDecodeUni,t:urlDecodeUni,t:lowercase")
+            }
+            Self::Query => {
+                let body = if forms { "|REQUEST_BODY" } else { "" };
+                (format!("QUERY_STRING{body}"), "t:none,t:urlDecode,t:lowercase")
+            }
+            Self::Header(names) => {
+                let names: Vec<_> =
+                    names.iter().map(|name| format!("REQUEST_HEADERS:{name}")).collect();
+                (names.join("|"), "t:none,t:lowercase")
+            }
+            Self::Argument(name) => {
+                let arguments = if forms { "ARGS" } else { "ARGS_GET" };
+                let name = name_pattern(name.as_bytes());
+                (format!("{arguments}:/{name}/"), "t:none,t:lowercase")
+            }
         }
     }
+}
+
+/// One name or a list of them, in lower case.
+fn plain_names(value: &Value) -> Option<Vec<String>> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let names = values(value)?;
+    let fits = names.iter().all(|name| name.bytes().all(plain));
+    fits.then(|| names.iter().map(|name| name.to_ascii_lowercase()).collect())
 }
 
 fn values(value: &Value) -> Option<Vec<String>> {
@@ -376,6 +507,13 @@ fn known(fields: &Map<String, Value>, names: &[&str], path: &str) -> Result<(), 
     }
 }
 
+fn flag(fields: &Map<String, Value>, name: &str) -> Result<bool, PatchError> {
+    match fields.get(name) {
+        None => Ok(false),
+        Some(given) => given.as_bool().ok_or_else(|| error(name, "write true or false")),
+    }
+}
+
 fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a str, PatchError> {
     let text = fields.get(name).and_then(Value::as_str);
     text.filter(|text| text.len() <= TEXT_BYTES_MAX)
@@ -384,23 +522,6 @@ fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a str, Patch
 
 fn error(path: &str, problem: &str) -> PatchError {
     PatchError { path: path.to_owned(), problem: problem.to_owned() }
-}
-
-/// `%XX` decoded and `+` as a space, as in forms.
-fn form_decoded(bytes: &[u8]) -> Vec<u8> {
-    let spaced: Vec<u8> =
-        bytes.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-    percent_decoded(&spaced)
-}
-
-/// Whether the first two bytes of a value that is not empty are those of what is compared with it.
-fn starts_alike(given: &[u8], value: &[u8]) -> bool {
-    given.first() == value.first() && (value.len() < 2 || given.get(1) == value.get(1))
-}
-
-fn lower(mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes.make_ascii_lowercase();
-    bytes
 }
 
 #[cfg(test)]

@@ -19,6 +19,10 @@ pub struct Served {
     pub etag: String,
     /// Whether the digest is that of another text.
     pub digest_is_wrong: bool,
+    /// Whether there is none, as servers of plain lists have none.
+    pub without_digest: bool,
+    /// Whether nothing good is served at all.
+    pub is_down: bool,
     /// How often the list was given out, or found to be known.
     pub given: u32,
     /// How often it was known already.
@@ -78,16 +82,23 @@ impl ListServer {
             served.known += u32::from(is_known);
             served.given += u32::from(!is_known);
         });
-        let Served { body, etag, digest_is_wrong, .. } = served;
+        if served.is_down {
+            let answer = "HTTP/1.1 503 Down\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            return stream.write_all(answer.as_bytes());
+        }
+        let Served { body, etag, digest_is_wrong, without_digest, .. } = served;
         let digest = if digest_is_wrong { Sha256::digest("") } else { Sha256::digest(&body) };
-        let digest = STANDARD.encode(digest);
+        let digest = match without_digest {
+            true => String::new(),
+            false => format!("repr-digest: sha-256=:{}:\r\n", STANDARD.encode(digest)),
+        };
         let length = body.len();
         let answer = match is_known {
             true => format!(
                 "HTTP/1.1 304 Not Modified\r\netag: \"{etag}\"\r\nconnection: close\r\n\r\n"
             ),
             false => format!(
-                "HTTP/1.1 200 OK\r\netag: \"{etag}\"\r\nrepr-digest: sha-256=:{digest}:\r\n\
+                "HTTP/1.1 200 OK\r\netag: \"{etag}\"\r\n{digest}\
                  content-length: {length}\r\nconnection: close\r\n\r\n{body}"
             ),
         };

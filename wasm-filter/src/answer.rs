@@ -38,6 +38,9 @@ impl Answer {
             Verdict::DeniedAsBot(_) | Verdict::DeniedByPatch(_) => {
                 (403, "Forbidden", "This request is not accepted.", Vec::new())
             }
+            Verdict::TooLong => {
+                (414, "URI Too Long", "The path or the query is too long.", Vec::new())
+            }
             Verdict::Limited(limit) => (
                 429,
                 "Too Many Requests",
@@ -59,7 +62,12 @@ impl Answer {
             Verdict::Undecided(_, FailureMode::Open)
             | Verdict::AllowedByList
             | Verdict::Passed
+            | Verdict::ShadowDeniedByList
+            | Verdict::ShadowDeniedByCountry
+            | Verdict::ShadowDeniedByAsn
             | Verdict::ShadowDeniedAsBot(_)
+            | Verdict::ShadowDeniedByPatch(_)
+            | Verdict::ShadowTooLong
             | Verdict::ShadowLimited(_)
             | Verdict::ShadowTooManyBodies => return None,
         };
@@ -197,6 +205,7 @@ mod tests {
         let always = "cache-control: no-store\ncontent-type: application/problem+json";
         let rows = [
             (judged(Verdict::DeniedByList, &[]), 403, always.to_owned(), "Forbidden"),
+            (judged(Verdict::TooLong, &[]), 414, always.to_owned(), "URI Too Long"),
             (
                 judged(Verdict::Limited(0), &[standing(1, true), standing(0, false)]),
                 429,
@@ -231,6 +240,11 @@ mod tests {
             Verdict::Passed,
             Verdict::ShadowLimited(3),
             Verdict::ShadowDeniedAsBot(0),
+            Verdict::ShadowDeniedByList,
+            Verdict::ShadowDeniedByCountry,
+            Verdict::ShadowDeniedByAsn,
+            Verdict::ShadowDeniedByPatch(0),
+            Verdict::ShadowTooLong,
             Verdict::Undecided(Reason::NoAddress, FailureMode::Open),
         ];
         for verdict in verdicts {

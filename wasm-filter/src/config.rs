@@ -54,6 +54,7 @@ const FIELDS: &[&str] = &[
     "trusted_hops",
     "failure_mode",
     "rate_limits",
+    "virtual_patch_shadow",
     "pending_bodies",
     "first_verdict",
     "guard",
@@ -67,6 +68,8 @@ pub(crate) struct Config {
     pub(crate) asn: Option<Asn>,
     pub(crate) bots: Option<Bots>,
     pub(crate) patches: Vec<Patch>,
+    /// Whether no patch refuses anything, neither of these nor of those that are fetched.
+    pub(crate) patch_shadow: bool,
     /// All that is fetched.
     pub(crate) feeds: Vec<Source>,
     pub(crate) trusted_hops: u8,
@@ -120,6 +123,7 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
     let bots = bots::read(&object, problems);
     let patches = read_patches(&object, problems);
     let patch_feed = lists::read_feed_at(&object, "virtual_patch_feed", Kind::Patches, problems);
+    let patch_shadow = object.flag("virtual_patch_shadow", problems);
     let rate_limits = limit::read_all(&object, problems);
     let pending_bodies = pending::read(&object, &rate_limits, problems);
     let first_verdict = first_verdict::read(&object, problems);
@@ -139,6 +143,7 @@ fn read(text: &[u8], problems: &mut Problems) -> Option<Config> {
         asn,
         bots,
         patches,
+        patch_shadow,
         trusted_hops,
         failure_mode,
         rate_limits,

@@ -26,6 +26,15 @@ const RETRY_SECONDS: u64 = 10;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// How a list is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Networks with what is said of them, and tables and patches in their own forms: with a digest.
+    Own,
+    /// A network in each line, of which this mark says the same; no digest is needed.
+    Plain(String),
+}
+
 /// Where a list, or something else, comes from, and how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
@@ -39,6 +48,11 @@ pub(crate) struct Source {
     pub(crate) timeout: Duration,
     /// Whether requests cannot be decided while there is nothing yet.
     pub(crate) required: bool,
+    /// Whether a list refuses nothing, but what it would is counted and noted.
+    pub(crate) shadow: bool,
+    pub(crate) format: Format,
+    /// How long after the last good answer it is stale, if ever.
+    pub(crate) max_age_seconds: Option<u64>,
 }
 
 /// What was fetched, and the state of fetching it.
@@ -52,6 +66,9 @@ pub(crate) struct Feed {
     waiting: Option<(u32, u64)>,
     /// The failure that is in the log, until there is an answer of use.
     logged: Option<String>,
+    /// When the last good answer came; without one, since when it is missed.
+    good_ns: Option<u64>,
+    stale: bool,
 }
 
 /// What came back. `Debug` leaves out the body.
@@ -84,13 +101,52 @@ impl Feed {
     /// A feed with what another worker, or this one before it was started again, has left.
     pub(crate) fn restored(source: Source, shared: &impl SharedData) -> Self {
         let kept = shared.read(&key(&source)).map(|stored| stored.value).unwrap_or_default();
-        let (content, etag) = match unpacked(&source, &kept).and_then(|(etag, text)| {
-            Some((Content::parse(source.kind, text).ok()?, etag.to_owned()))
-        }) {
+        let (content, etag) = match unpacked(&source, &kept)
+            .and_then(|(etag, text)| Some((parsed(&source, text).ok()?, etag.to_owned())))
+        {
             Some((content, etag)) => (Some(content), etag),
             None => (None, String::new()),
         };
-        Self { source, content, etag, due_ns: 0, waiting: None, logged: None }
+        let read = || shared.read(&fetched_key(&source)).ok().map(|stored| stored.value);
+        let good_ns = content.as_ref().and_then(|_| str::from_utf8(&read()?).ok()?.parse().ok());
+        Self {
+            source,
+            content,
+            etag,
+            due_ns: 0,
+            waiting: None,
+            logged: None,
+            good_ns,
+            stale: false,
+        }
+    }
+
+    /// Whether the last good answer is longer ago than is allowed, as [`Self::watch`] has found.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.stale
+    }
+
+    /// Looks how old the last good answer is; what to log when it becomes stale.
+    pub(crate) fn watch(&mut self, now_ns: u64) -> Option<String> {
+        let max_age_seconds = self.source.max_age_seconds?;
+        // Without an answer yet it is missed from now on; if the clock was set back, too.
+        let good_ns = self.good_ns.filter(|good_ns| *good_ns <= now_ns).unwrap_or(now_ns);
+        self.good_ns = Some(good_ns);
+        let was_stale = self.stale;
+        let age_ns = now_ns.saturating_sub(good_ns);
+        self.stale = age_ns > max_age_seconds.saturating_mul(SECOND_NS);
+        (self.stale && !was_stale).then(|| {
+            let (kind, name) = (self.source.kind.name(), &self.source.name);
+            let effect = match self.source.required {
+                true => "it is required, so requests are answered with 503",
+                false => "it applies as it is",
+            };
+            format!(
+                "the {kind} {name:?} is stale: there was no good answer for {} s \
+                 (max_age_seconds: {max_age_seconds}); {effect}",
+                age_ns / SECOND_NS
+            )
+        })
     }
 
     /// Whether there has been nothing good yet.
@@ -204,6 +260,11 @@ impl Feed {
             Ok(change) => {
                 self.logged = None;
                 self.due_ns = now_ns.saturating_add(self.source.refresh_seconds * SECOND_NS);
+                (self.good_ns, self.stale) = (Some(now_ns), false);
+                if self.source.max_age_seconds.is_some() {
+                    // A new VM goes on from it; without it, from its own start.
+                    let _ = shared.put(&fetched_key(&self.source), now_ns.to_string().as_bytes());
+                }
                 Ok(change)
             }
             Err(reason) => {
@@ -223,11 +284,12 @@ impl Feed {
             }
         }
         let body = response.body.as_deref().ok_or("its body could not be read, or is too long")?;
-        if !is_digest_of(&response.digest, body) {
+        let needs_digest = self.source.format == Format::Own || !response.digest.is_empty();
+        if needs_digest && !is_digest_of(&response.digest, body) {
             return Err("the field repr-digest has no right sha-256 of its body".to_owned());
         }
         let text = str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
-        let content = Content::parse(self.source.kind, text)?;
+        let content = parsed(&self.source, text)?;
         self.etag = plain_etag(&response.etag);
         self.content = Some(content);
         // Without it the list is of use, too; only a new VM begins without.
@@ -247,14 +309,29 @@ impl Feed {
     }
 }
 
+fn parsed(source: &Source, text: &str) -> Result<Content, String> {
+    match &source.format {
+        Format::Own => Content::parse(source.kind, text),
+        Format::Plain(mark) => Content::parse_plain(text, mark),
+    }
+}
+
 fn key(source: &Source) -> String {
-    let kind = match source.kind {
+    format!("glacis.wasm/2/{}/{}", short_name(source.kind), source.name)
+}
+
+/// Where the time of the last good answer is.
+fn fetched_key(source: &Source) -> String {
+    format!("glacis.wasm/2/fetched/{}/{}", short_name(source.kind), source.name)
+}
+
+const fn short_name(kind: Kind) -> &'static str {
+    match kind {
         Kind::List => "feed",
         Kind::Countries => "countries",
         Kind::Systems => "asn",
         Kind::Patches => "patches",
-    };
-    format!("glacis.wasm/2/{kind}/{}", source.name)
+    }
 }
 
 /// Whether a time is still to come. One that is further away than it was ever set is none: the clock was set back
@@ -276,9 +353,13 @@ fn unpacked<'a>(source: &Source, kept: &'a [u8]) -> Option<(&'a str, &'a str)> {
     if from == place(source) { rest.split_once('\n') } else { None }
 }
 
-/// The server and the path. None of the three has a space.
+/// The server and the path, and what a plain list says: none of them has a space.
 fn place(source: &Source) -> String {
-    format!("{} {} {}", source.cluster, source.authority, source.path)
+    let place = format!("{} {} {}", source.cluster, source.authority, source.path);
+    match &source.format {
+        Format::Own => place,
+        Format::Plain(mark) => format!("{place} plain {mark}"),
+    }
 }
 
 /// The tag, if it can stand in a header field.
@@ -296,6 +377,8 @@ fn is_digest_of(field: &[u8], body: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    mod plain;
+
     use super::*;
     use crate::shared::memory::Memory;
     use glacis_limits::geo::Country;
@@ -312,7 +395,14 @@ mod tests {
             refresh_seconds: 60,
             timeout: Duration::from_secs(1),
             required: false,
+            shadow: false,
+            format: Format::Own,
+            max_age_seconds: None,
         }
+    }
+
+    fn plain(mark: &str) -> Source {
+        Source { format: Format::Plain(mark.to_owned()), ..source() }
     }
 
     fn good(body: &str, etag: &str) -> Response {

@@ -4,7 +4,7 @@ use crate::bots::Bots;
 use crate::config::{
     Asn, Away, Config, FailureMode, Geo, KeyPart, Origin, PENDING_BODIES, RateLimit,
 };
-use crate::facts::{Facts, Fingerprint};
+use crate::facts::{Facts, Fingerprint, Patched};
 use crate::feed::{Feed, Source};
 use crate::guard::Guard;
 use crate::lease::{LeaseTable, LeaseTables, Lending, Wished};
@@ -16,13 +16,12 @@ use glacis_limits::geo::Country;
 use glacis_limits::lease::borrower::{RETRY_NS, Spent, Wish};
 use glacis_limits::lease::desk::Slot;
 use glacis_limits::lease::set;
-use glacis_limits::network_list::Action;
 use glacis_limits::patch::Patch;
 use glacis_limits::token_bucket::Decision;
 use std::borrow::Cow;
-use std::net::IpAddr;
 
 mod limits;
+mod lists;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -92,16 +91,28 @@ pub(crate) enum Verdict {
     AllowedByList,
     /// The address is on the deny list.
     DeniedByList,
+    /// The address is on a deny list in shadow mode.
+    ShadowDeniedByList,
     /// Its country is not let in.
     DeniedByCountry,
+    /// Its country would not be let in, but countries are in shadow mode.
+    ShadowDeniedByCountry,
     /// Its autonomous system is not let in.
     DeniedByAsn,
+    /// Its autonomous system would not be let in, but systems are in shadow mode.
+    ShadowDeniedByAsn,
     /// It has this sign of a bot; see [`Bots::tag`].
     DeniedAsBot(usize),
     /// It has this one, but bots are only watched.
     ShadowDeniedAsBot(usize),
     /// It is what this virtual patch describes, by its place in [`Policy::patches`].
     DeniedByPatch(usize),
+    /// This virtual patch describes it, by its place in [`Policy::patches`], but is in shadow mode.
+    ShadowDeniedByPatch(usize),
+    /// Its path or query are longer than virtual patches look at, and there are some.
+    TooLong,
+    /// Its path or query are that long, but all virtual patches are in shadow mode.
+    ShadowTooLong,
     /// Nothing speaks against it.
     Passed,
     /// The client has used up this limit, by its place in the configuration.
@@ -122,7 +133,12 @@ impl Verdict {
         match self {
             Self::AllowedByList
             | Self::Passed
+            | Self::ShadowDeniedByList
+            | Self::ShadowDeniedByCountry
+            | Self::ShadowDeniedByAsn
             | Self::ShadowDeniedAsBot(_)
+            | Self::ShadowDeniedByPatch(_)
+            | Self::ShadowTooLong
             | Self::ShadowLimited(_)
             | Self::ShadowTooManyBodies
             | Self::Undecided(_, FailureMode::Open) => true,
@@ -131,6 +147,7 @@ impl Verdict {
             | Self::DeniedByAsn
             | Self::DeniedAsBot(_)
             | Self::DeniedByPatch(_)
+            | Self::TooLong
             | Self::Limited(_)
             | Self::TooManyBodies
             | Self::Undecided(_, FailureMode::Closed) => false,
@@ -151,6 +168,8 @@ pub(crate) enum Reason {
     NoAddress,
     /// A list, table or patches that are required have not come yet.
     NoList,
+    /// One that is required is older than it may be.
+    StaleList,
     /// The host refused to read or write shared data.
     SharedData,
     /// The module has no configuration.
@@ -276,24 +295,18 @@ impl Policy {
     }
 
     fn check(&self, check: Check, case: &mut Case<'_, '_, impl SharedData>) -> Verdict {
-        let denied = |denied: bool, verdict| if denied { verdict } else { Verdict::Passed };
         match check {
             Check::Lists => self.judge_address(case),
             Check::Limits => self.judge_limits(case),
             Check::PendingBodies => self.judge_pending(case),
-            Check::Country => {
-                denied(self.refuses_country(case.facts.country), Verdict::DeniedByCountry)
-            }
-            Check::Asn => denied(self.refuses_asn(case.facts.asn), Verdict::DeniedByAsn),
+            Check::Country => self.judge_country(case.facts.country),
+            Check::Asn => self.judge_asn(case.facts.asn),
             Check::Bots => match (self.bot(case), self.config.bots.as_ref().map(Bots::shadow)) {
                 (None, _) => Verdict::Passed,
                 (Some(sign), Some(true)) => Verdict::ShadowDeniedAsBot(sign),
                 (Some(sign), _) => Verdict::DeniedAsBot(sign),
             },
-            Check::Patches => {
-                let patch = case.facts.patch(self.patches(case.feeds), case.now_ns / SECOND_NS);
-                patch.map_or(Verdict::Passed, Verdict::DeniedByPatch)
-            }
+            Check::Patches => self.judge_patches(case),
         }
     }
 
@@ -381,10 +394,25 @@ impl Policy {
         self.config.patches.iter().chain(feeds.iter().flat_map(Feed::patches))
     }
 
-    fn refuses_asn(&self, number: u32) -> bool {
-        self.config.asn.as_ref().is_some_and(|asn| {
-            asn.deny.contains(&number) || !asn.allow.is_empty() && !asn.allow.contains(&number)
-        })
+    fn judge_patches(&self, case: &Case<'_, '_, impl SharedData>) -> Verdict {
+        let patches = self.patches(case.feeds);
+        match case.facts.patch(patches, self.config.patch_shadow, case.now_ns / SECOND_NS) {
+            None => Verdict::Passed,
+            Some(Patched::By(patch)) => Verdict::DeniedByPatch(patch),
+            Some(Patched::ShadowBy(patch)) => Verdict::ShadowDeniedByPatch(patch),
+            Some(Patched::TooLong) => Verdict::TooLong,
+            Some(Patched::ShadowTooLong) => Verdict::ShadowTooLong,
+        }
+    }
+
+    fn judge_asn(&self, number: u32) -> Verdict {
+        let Some(asn) = &self.config.asn else { return Verdict::Passed };
+        let allowed = asn.allow.is_empty() || asn.allow.contains(&number);
+        match (asn.deny.contains(&number) || !allowed, asn.shadow) {
+            (false, _) => Verdict::Passed,
+            (true, false) => Verdict::DeniedByAsn,
+            (true, true) => Verdict::ShadowDeniedByAsn,
+        }
     }
 
     /// Whether the autonomous system is worked out, and whether the upstream is to be told.
@@ -392,10 +420,14 @@ impl Policy {
         self.config.asn.as_ref()
     }
 
-    fn refuses_country(&self, country: Country) -> bool {
-        self.config.geo.as_ref().is_some_and(|geo| {
-            geo.deny.contains(&country) || !geo.allow.is_empty() && !geo.allow.contains(&country)
-        })
+    fn judge_country(&self, country: Country) -> Verdict {
+        let Some(geo) = &self.config.geo else { return Verdict::Passed };
+        let allowed = geo.allow.is_empty() || geo.allow.contains(&country);
+        match (geo.deny.contains(&country) || !allowed, geo.shadow) {
+            (false, _) => Verdict::Passed,
+            (true, false) => Verdict::DeniedByCountry,
+            (true, true) => Verdict::ShadowDeniedByCountry,
+        }
     }
 
     /// Whether the country is worked out, and whether the upstream is to be told.
@@ -420,32 +452,6 @@ impl Policy {
         &self.config.feeds
     }
 
-    /// What the lists say of the address, whose tags it gets.
-    fn judge_address(&self, case: &mut Case<'_, '_, impl SharedData>) -> Verdict {
-        let (lists, feeds) = (&self.config.lists, case.feeds);
-        let client = case.facts.client;
-        let listed =
-            client.and_then(|client| look_up(client, feeds, case.now_ns, &mut case.facts.tags));
-        match client {
-            Some(client) if lists.allow.contains(client) || listed == Some(Action::Allow) => {
-                return Verdict::AllowedByList;
-            }
-            Some(client) if lists.deny.contains(client) || listed == Some(Action::Deny) => {
-                return Verdict::DeniedByList;
-            }
-            None if !lists.deny.is_empty() || !lists.feeds.is_empty() => {
-                return self.undecided(Reason::NoAddress);
-            }
-            Some(_) | None => {}
-        }
-        // Patches may be missing, too, and they are for requests without an address as well.
-        match feeds.iter().any(|feed| feed.source.required && feed.is_empty()) {
-            // Whoever requires a list relies on it, whatever the failure mode is.
-            true => Verdict::Undecided(Reason::NoList, FailureMode::Closed),
-            false => Verdict::Passed,
-        }
-    }
-
     fn undecided(&self, reason: Reason) -> Verdict {
         Verdict::Undecided(reason, self.config.failure_mode)
     }
@@ -455,19 +461,25 @@ impl Policy {
     pub(crate) fn property(&self, verdict: Verdict, feeds: &[Feed]) -> Cow<'static, str> {
         let name =
             |limit: usize| self.rate_limits().get(limit).map_or("", |limit| limit.name.as_str());
+        let patch_id = |place| self.patches(feeds).nth(place).map_or("", |patch| patch.id.as_str());
         match verdict {
             Verdict::AllowedByList => "allowed:list".into(),
             Verdict::DeniedByList => "denied:list".into(),
+            Verdict::ShadowDeniedByList => "shadow:denied:list".into(),
             Verdict::DeniedByCountry => "denied:country".into(),
+            Verdict::ShadowDeniedByCountry => "shadow:denied:country".into(),
             Verdict::DeniedByAsn => "denied:asn".into(),
+            Verdict::ShadowDeniedByAsn => "shadow:denied:asn".into(),
             Verdict::DeniedAsBot(sign) => format!("denied:{}", self.bot_tag(sign)).into(),
             Verdict::ShadowDeniedAsBot(sign) => {
                 format!("shadow:denied:{}", self.bot_tag(sign)).into()
             }
-            Verdict::DeniedByPatch(patch) => {
-                let id = self.patches(feeds).nth(patch).map_or("", |patch| patch.id.as_str());
-                format!("denied:patch:{id}").into()
+            Verdict::DeniedByPatch(patch) => format!("denied:patch:{}", patch_id(patch)).into(),
+            Verdict::ShadowDeniedByPatch(patch) => {
+                format!("shadow:denied:patch:{}", patch_id(patch)).into()
             }
+            Verdict::TooLong => "denied:uri-too-long".into(),
+            Verdict::ShadowTooLong => "shadow:denied:uri-too-long".into(),
             Verdict::Passed => PASSED.into(),
             Verdict::Limited(limit) => format!("limited:{}", name(limit)).into(),
             Verdict::ShadowLimited(limit) => format!("shadow:limited:{}", name(limit)).into(),
@@ -482,32 +494,13 @@ impl Policy {
     }
 }
 
-/// What the fetched lists say of an address: allow before deny, and all tags.
-fn look_up(client: IpAddr, feeds: &[Feed], now_ns: u64, tags: &mut Vec<String>) -> Option<Action> {
-    let mut action = None;
-    for list in feeds.iter().filter_map(Feed::list) {
-        let found = list.find(client, now_ns / SECOND_NS);
-        action = match (action, found.action) {
-            (Some(Action::Allow), _) | (_, Some(Action::Allow)) => Some(Action::Allow),
-            (before, given) => given.or(before),
-        };
-        let mut bits = found.tag_bits;
-        for tag in list.tags() {
-            if bits & 1 == 1 && !tags.contains(tag) {
-                tags.push(tag.clone());
-            }
-            bits >>= 1;
-        }
-    }
-    action
-}
-
 impl Reason {
     /// The reason in filter state.
     pub(crate) fn property(self) -> &'static str {
         match self {
             Self::NoAddress => "error:no-address",
             Self::NoList => "error:no-list",
+            Self::StaleList => "error:stale-list",
             Self::SharedData => "error:shared-data",
             Self::NoConfiguration => "error:no-configuration",
         }

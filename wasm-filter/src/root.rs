@@ -56,6 +56,7 @@ pub(crate) struct Counters {
     list_changes: Counter,
     list_failures: Counter,
     list_entries: Counter,
+    lists_stale: Counter,
     lease_calls: Counter,
     lease_failures: Counter,
     lease_away: Counter,
@@ -124,6 +125,7 @@ impl RootContext for Root {
         plugin.counters.tell();
         plugin.policy.confirm_pending(host::now_ns(), &Proxy);
         plugin.ask_for_lists();
+        plugin.watch_lists();
         plugin.ask_lenders();
     }
 
@@ -171,6 +173,20 @@ impl Plugin {
                 self.counters.failed_list(feed, &failure);
             }
         }
+    }
+
+    /// Logs each list that has become stale, and counts those that are.
+    fn watch_lists(&self) {
+        let Ok(mut feeds) = self.feeds.try_borrow_mut() else { return };
+        if feeds.iter().all(|feed| feed.source.max_age_seconds.is_none()) {
+            return;
+        }
+        let now_ns = host::now_ns();
+        for message in feeds.iter_mut().filter_map(|feed| feed.watch(now_ns)) {
+            host::log_error(&message);
+        }
+        let stale = feeds.iter().filter(|feed| feed.is_stale()).count();
+        self.counters.lists_stale.record(stale as u64);
     }
 
     fn take_list(&self, number: u32, body_bytes: usize) {
@@ -251,6 +267,7 @@ impl Counters {
             list_changes: Counter::new("glacis_wasm_list_changes_total"),
             list_failures: Counter::new("glacis_wasm_list_failures_total"),
             list_entries: Counter::gauge("glacis_wasm_list_entries"),
+            lists_stale: Counter::gauge("glacis_wasm_lists_stale"),
             lease_calls: Counter::new("glacis_wasm_lease_calls_total"),
             lease_failures: Counter::new("glacis_wasm_lease_failures_total"),
             lease_away: Counter::new("glacis_wasm_lease_away_total"),
@@ -322,8 +339,14 @@ impl Counters {
             | Verdict::DeniedByCountry
             | Verdict::DeniedByAsn
             | Verdict::DeniedAsBot(_)
-            | Verdict::DeniedByPatch(_) => self.denied.increment(),
-            Verdict::ShadowDeniedAsBot(_) => self.shadow_denied.increment(),
+            | Verdict::DeniedByPatch(_)
+            | Verdict::TooLong => self.denied.increment(),
+            Verdict::ShadowDeniedByList
+            | Verdict::ShadowDeniedByCountry
+            | Verdict::ShadowDeniedByAsn
+            | Verdict::ShadowDeniedAsBot(_)
+            | Verdict::ShadowDeniedByPatch(_)
+            | Verdict::ShadowTooLong => self.shadow_denied.increment(),
             Verdict::Limited(..) | Verdict::TooManyBodies => self.limited.increment(),
             Verdict::ShadowLimited(..) | Verdict::ShadowTooManyBodies => {
                 self.shadow_limited.increment();

@@ -1,6 +1,7 @@
 //! Patterns, in the part of the language that means the same here and to the engine: see
 //! `rules/virtual-patches/README.md`.
 
+use super::spelling::spelled_pattern;
 use regex_lite::{Regex, RegexBuilder};
 
 /// Case plays no part, and `.` is any byte.
@@ -10,30 +11,41 @@ const BYTES_MAX: usize = 64 << 10;
 
 /// A pattern, compiled. It is compared by its text.
 #[derive(Clone, Debug)]
-pub(super) struct Pattern(Regex);
+pub(super) struct Pattern {
+    /// As rules have it, without flags.
+    text: String,
+    regex: Regex,
+}
 
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
-        self.0.as_str() == other.0.as_str()
+        self.text == other.text
     }
 }
 
 impl Eq for Pattern {}
 
 impl Pattern {
-    /// Compiles a pattern; or what is wrong with it.
-    pub(super) fn new(text: &str) -> Result<Self, String> {
-        if let Some(problem) = beyond_the_common_part(text) {
+    /// Compiles a pattern; or what is wrong with it. In one of a path, `/` is a separator however it is spelled.
+    pub(super) fn new(written: &str, of_path: bool) -> Result<Self, String> {
+        if let Some(problem) = beyond_the_common_part(written) {
             return Err(problem.to_owned());
         }
+        let text = if of_path { spelled_pattern(written) } else { written.to_owned() };
         let mut builder = RegexBuilder::new(&format!("{FLAGS}(?:{text})"));
         let regex = builder.size_limit(BYTES_MAX).build();
-        regex.map(Self).map_err(|error| format!("{text:?} is no pattern: {error}"))
+        let regex = regex.map_err(|error| format!("{written:?} is no pattern: {error}"))?;
+        Ok(Self { text, regex })
+    }
+
+    /// The pattern as rules have it, without flags.
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 
     /// Whether it is in bytes that [`as_chars`] has made a text of. Linear in its length.
     pub(super) fn is_in(&self, text: &str) -> bool {
-        self.0.is_match(text)
+        self.regex.is_match(text)
     }
 }
 

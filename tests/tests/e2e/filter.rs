@@ -281,6 +281,66 @@ fn a_list_is_fetched_again_and_again() {
     assert!(now() > end, "it ended too early");
 }
 
+const PLAIN_FEED: &str = r#"{"failure_mode": "closed", "address_lists": {"feeds": [
+    {"name": "drop", "cluster": "feed", "path": "/drop.txt", "refresh_seconds": 1, "required": true,
+     "format": "plain", "max_age_seconds": 4}
+]}}"#;
+
+/// A list as others publish it: without a digest, kept when a page of HTML comes instead, and no longer relied on
+/// when it is too old.
+#[test]
+fn a_plain_list_is_fetched_kept_and_becomes_stale() {
+    const SOON: Duration = Duration::from_secs(20);
+    let server = ListServer::start().unwrap();
+    let (listed, other) = (client(), client());
+    let list = format!("; Spamhaus DROP List\n# a comment\n\n{listed}/32 ; SBL1\n");
+    server.change(|served| {
+        (served.body, served.etag) = (list.clone(), "a".to_owned());
+        served.without_digest = true;
+    });
+    let own = Own::start("plain-feed", Setup { plugin: PLAIN_FEED, before: "", feed: server.port });
+    let get = Request::get("/a");
+    let becomes = |from: Ipv4Addr, status: u16| {
+        eventually(&format!("{from} gets {status}"), SOON, || {
+            (0..6).all(|_| own.status(from, &get) == status)
+        });
+    };
+    let stat = |name: &str| own.0.envoy.stat(&format!("wasmcustom.glacis_wasm_{name}")).unwrap();
+    becomes(listed, 403);
+    becomes(other, 200);
+    assert_eq!(stat("list_entries"), 1);
+
+    // A page of HTML is no list: what was there stays, until it is too old.
+    server.change(|served| {
+        served.etag = "b".to_owned();
+        served.body = "<!DOCTYPE html><html><body>Not here".to_owned();
+    });
+    eventually("the page is refused", SOON, || stat("list_failures_total") > 0);
+    assert_eq!(own.status(listed, &get), 403);
+    eventually("the list is stale", SOON, || stat("lists_stale") == 1);
+    becomes(other, 503);
+    // What it denied, it still denies.
+    assert_eq!(own.status(listed, &get), 403);
+    let told = own.0.folder.story();
+    assert!(told.contains("list \"drop\" is stale"), "{told}");
+    eventually("the reason is in the log", SOON, || {
+        let verdicts = own.0.logged(other, "verdict").unwrap();
+        verdicts.iter().any(|verdict| verdict == "error:stale-list")
+    });
+
+    // A good answer ends it, whatever was wrong before.
+    let given = server.change(|served| served.is_down = true).given;
+    eventually("it is asked for in vain", SOON, || server.change(|_| {}).given > given + 1);
+    assert_eq!(own.status(other, &get), 503);
+    server.change(|served| {
+        (served.body, served.etag) = (list.clone(), "c".to_owned());
+        served.is_down = false;
+    });
+    becomes(other, 200);
+    eventually("nothing is stale", SOON, || stat("lists_stale") == 0);
+    becomes(listed, 403);
+}
+
 /// Where nobody serves a list, Envoy refuses the call at once, and may say so within the call. A required list fails
 /// closed, whatever the failure mode is, and each worker logs the cluster once.
 #[test]
@@ -476,6 +536,8 @@ fn virtual_patches() {
         // The second of two fields, which Envoy does not give to who asks for one by its name.
         (authcheck.clone().header("x-pan-authcheck", "off"), 403),
         (authcheck, 200),
+        (Request::get(&format!("/{}", "a".repeat(8_191))), 200),
+        (Request::get(&format!("/{}", "a".repeat(8_192))), 414),
     ];
     for (request, expected) in rows {
         assert_eq!(own.status(attack, &request), expected, "{request:?}");
@@ -484,6 +546,86 @@ fn virtual_patches() {
         let noted = own.0.logged(attack, "verdict").unwrap();
         noted.iter().any(|verdict| verdict == "denied:patch:log4shell-user-agent")
     });
+}
+
+/// In shadow mode requests go on, and the log and the metrics have what would have refused them.
+#[test]
+fn shadow_mode_refuses_nothing() {
+    let listed = client();
+    let plugin = format!(
+        r#"{{"address_lists": {{"deny": ["{listed}"], "shadow": true}},
+            "geo": {{"from_header": "x-country", "deny": ["KP"], "shadow": true}},
+            "asn": {{"from_header": "x-asn", "deny": [64496], "shadow": true}},
+            "virtual_patch_shadow": true,
+            "virtual_patches": [{{"id": "invoker", "cve": "CVE-2017-12149", "title": "t", "rule": 9100001,
+                "when": [{{"target": "path", "equals": "/invoker/readonly"}}]}}]}}"#
+    );
+    let own = Own::start("shadow", Setup { plugin: &plugin, before: "", feed: 0 });
+    let get = |path: &str| Request::get(path);
+    let rows = [
+        (listed, get("/a"), "shadow:denied:list"),
+        (client(), get("/a").header("x-country", "KP"), "shadow:denied:country"),
+        (client(), get("/a").header("x-asn", "64496"), "shadow:denied:asn"),
+        (client(), get("/invoker;x/readonly"), "shadow:denied:patch:invoker"),
+        (client(), get(&format!("/{}", "a".repeat(8_192))), "shadow:denied:uri-too-long"),
+        (client(), get("/a"), "passed"),
+    ];
+    for (from, request, verdict) in &rows {
+        assert_eq!(own.status(*from, request), 200, "{verdict}");
+    }
+    eventually("what would have been refused is noted", Duration::from_secs(10), || {
+        rows.iter().all(|(from, _, verdict)| own.0.logged(*from, "verdict").unwrap() == [*verdict])
+    });
+    assert_eq!(own.0.envoy.stat("wasmcustom.glacis_wasm_shadow_denied_total").unwrap(), 5);
+    assert_eq!(own.0.envoy.stat("wasmcustom.glacis_wasm_denied_total").unwrap(), 0);
+    eventually("the reasons are labels", Duration::from_secs(10), || {
+        let scraped = own.0.envoy.scrape().unwrap();
+        ["list", "country", "asn", "patch.invoker", "uri-too-long"].iter().all(|by| {
+            let labels = format!(r#"{{glacis_verdict="shadow_denied",glacis_by="{by}"}} 1"#);
+            scraped.contains(&labels)
+        })
+    });
+}
+
+/// Ways to write a path that Envoy passes on, each of which some server takes for the one in front of them.
+fn spellings(path: &str) -> Vec<String> {
+    let last = path.rfind('/').unwrap_or_default();
+    let (before, name) = path.split_at(last);
+    let between = ["//", "/./", "/;x/", "/x/../", "/x/..;/", "\\", "%5c", "%2f", "%252f"];
+    let mut all: Vec<_> =
+        between.map(|slash| format!("{before}{slash}{}", &name[1..])).into_iter().collect();
+    all.extend(["//", "/./", "/;x/"].map(|slash| format!("{slash}{}", &path[1..])));
+    let behind = [";x=y", "/", "/.", ".", "%20", "%2e", ";%2f..%2fx"];
+    all.extend(behind.map(|end| format!("{path}{end}")));
+    all.push(path.replace('o', "%6f").replace('e', "%2565"));
+    all.push(path.to_uppercase());
+    all
+}
+
+/// However its path is spelled, an attack gets no further than the filter in Envoy.
+#[test]
+fn virtual_patches_see_every_spelling() {
+    const PATCHES: &str = r#"{"virtual_patches": [
+        {"id": "wsat", "cve": "CVE-2017-10271", "title": "t", "rule": 9100001, "when": [
+            {"target": "method", "equals": "POST"}, {"target": "path", "prefix": "/wls-wsat/"}]},
+        {"id": "invoker", "cve": "CVE-2017-12149", "title": "t", "rule": 9100002, "when": [
+            {"target": "path", "equals": "/invoker/readonly"}]},
+        {"id": "template", "cve": "CVE-2023-22527", "title": "t", "rule": 9100003, "when": [
+            {"target": "path", "suffix": "/template/aui/text-inline.vm"}]}
+    ]}"#;
+    let own = Own::start("spellings", Setup { plugin: PATCHES, before: "", feed: 0 });
+    let from = client();
+    let attacks =
+        ["/wls-wsat/CoordinatorPortType", "/invoker/readonly", "/template/aui/text-inline.vm"];
+    for path in attacks.into_iter().flat_map(spellings).chain(attacks.map(str::to_owned)) {
+        let request = Request::new("POST", &path).header("content-length", "0");
+        assert_eq!(own.status(from, &request), 403, "{path}");
+    }
+    for path in ["/wls-wsat-x/CoordinatorPortType", "/x/invoker/readonly", "/template/aui/text.css"]
+    {
+        let request = Request::new("POST", path).header("content-length", "0");
+        assert_eq!(own.status(from, &request), 200, "{path}");
+    }
 }
 
 /// What everybody has to load: 1 MiB at most.

@@ -466,7 +466,7 @@ const EVERYTHING: &str = r#"{
     "address_lists": {"deny": ["10.0.0.0/8"], "feeds": [{"name": "f", "cluster": "feed", "path": "/f"}]},
     "bots": {"header": true, "signatures": [{"name": "a", "contains": "a/%", "action": "deny"}]},
     "virtual_patches": [{"id": "p", "cve": "CVE-1-1", "title": "t", "rule": 9100001, "when": [
-        {"target": "path", "regex": "/\\.\\.(?:/|\\z)"}, {"target": "query", "contains": "="}]}],
+        {"target": "query", "contains": "="}, {"target": "path", "regex": "/\\.\\.(?:/|\\z)"}]}],
     FIRST
     "pending_bodies": {"per_client": 2},
     "rate_limits": [

@@ -15,6 +15,8 @@ pub(crate) struct Asn {
     /// If it is not empty, all others are refused.
     pub(crate) allow: Vec<u32>,
     pub(crate) deny: Vec<u32>,
+    /// Whether nothing is refused by its system, but only counted and noted.
+    pub(crate) shadow: bool,
     /// Whether the upstream gets `x-glacis-asn`.
     pub(crate) header: bool,
 }
@@ -22,13 +24,14 @@ pub(crate) struct Asn {
 /// The autonomous systems of the configuration, if it has any.
 pub(super) fn read(object: &Object<'_>, problems: &mut Problems) -> Option<Asn> {
     let json = object.field("asn")?;
-    const FIELDS: &[&str] = &["table", "from_header", "feed", "allow", "deny", "header"];
+    const FIELDS: &[&str] = &["table", "from_header", "feed", "allow", "deny", "shadow", "header"];
     let asn = Object::new("asn", json, FIELDS, problems)?;
     let source =
         origin::read(&asn, Kind::Systems, AsnTable::from_bytes, "glacis geo build --asn", problems);
     let allow = read_numbers(&asn, "allow", problems);
     let deny = read_numbers(&asn, "deny", problems);
-    Some(Asn { source: source?, allow, deny, header: asn.flag("header", problems) })
+    let (shadow, header) = (asn.flag("shadow", problems), asn.flag("header", problems));
+    Some(Asn { source: source?, allow, deny, shadow, header })
 }
 
 /// Numbers of systems as a list has them; 0 is an address of which nothing is known.

@@ -15,6 +15,8 @@ pub(crate) struct Geo {
     /// If it is not empty, all others are refused.
     pub(crate) allow: Vec<Country>,
     pub(crate) deny: Vec<Country>,
+    /// Whether nothing is refused by its country, but only counted and noted.
+    pub(crate) shadow: bool,
     /// Whether the upstream gets `x-glacis-country`.
     pub(crate) header: bool,
 }
@@ -22,13 +24,14 @@ pub(crate) struct Geo {
 /// The countries of the configuration, if it has any.
 pub(super) fn read(object: &Object<'_>, problems: &mut Problems) -> Option<Geo> {
     let json = object.field("geo")?;
-    const FIELDS: &[&str] = &["table", "from_header", "feed", "allow", "deny", "header"];
+    const FIELDS: &[&str] = &["table", "from_header", "feed", "allow", "deny", "shadow", "header"];
     let geo = Object::new("geo", json, FIELDS, problems)?;
     let source =
         origin::read(&geo, Kind::Countries, CountryTable::from_bytes, "glacis geo build", problems);
     let allow = read_countries(&geo, "allow", problems);
     let deny = read_countries(&geo, "deny", problems);
-    Some(Geo { source: source?, allow, deny, header: geo.flag("header", problems) })
+    let (shadow, header) = (geo.flag("shadow", problems), geo.flag("header", problems));
+    Some(Geo { source: source?, allow, deny, shadow, header })
 }
 
 /// Countries as a list names them.

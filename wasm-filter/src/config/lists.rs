@@ -1,7 +1,7 @@
 //! The address lists of a configuration.
 
 use super::document::{Object, Problems, shown};
-use crate::feed::{Kind, Source};
+use crate::feed::{Format, Kind, Source};
 use crate::json::Json;
 use glacis_limits::cidr::{Cidr, CidrSet};
 use glacis_limits::rate_headers::PolicyName;
@@ -12,6 +12,8 @@ pub(super) const LIST_ENTRIES_MAX: usize = 65_536;
 const FEEDS_MAX: usize = 4;
 const REFRESH_SECONDS_MAX: u64 = 86_400;
 const TIMEOUT_MS_MAX: u64 = 60_000;
+/// A year.
+const MAX_AGE_SECONDS_MAX: u64 = 31_536_000;
 const TEXT_BYTES_MAX: usize = 1_024;
 
 /// Networks that are refused, or that nothing applies to.
@@ -20,13 +22,22 @@ pub(crate) struct AddressLists {
     pub(crate) allow: CidrSet,
     pub(crate) deny: CidrSet,
     pub(crate) feeds: Vec<Source>,
+    /// Whether no list refuses anything, but what one would is counted and noted.
+    pub(crate) shadow: bool,
+}
+
+impl AddressLists {
+    /// Whether a list is fetched that may refuse.
+    pub(crate) fn has_enforced_feeds(&self) -> bool {
+        self.feeds.iter().any(|feed| !feed.shadow)
+    }
 }
 
 pub(super) fn read(object: &Object<'_>, problems: &mut Problems) -> AddressLists {
     let Some(json) = object.field("address_lists") else {
         return AddressLists::default();
     };
-    let known = ["allow", "deny", "feeds"];
+    let known = ["allow", "deny", "feeds", "shadow"];
     let Some(lists) = Object::new("address_lists", json, &known, problems) else {
         return AddressLists::default();
     };
@@ -48,7 +59,7 @@ pub(super) fn read(object: &Object<'_>, problems: &mut Problems) -> AddressLists
             );
         }
     }
-    AddressLists { allow, deny, feeds }
+    AddressLists { allow, deny, feeds, shadow: lists.flag("shadow", problems) }
 }
 
 fn read_list(lists: &Object<'_>, name: &str, problems: &mut Problems) -> CidrSet {
@@ -69,9 +80,31 @@ pub(super) fn read_feed_at(
 }
 
 fn read_feed(path: &str, json: &Json, kind: Kind, problems: &mut Problems) -> Option<Source> {
-    const FIELDS: &[&str] =
-        &["name", "cluster", "authority", "path", "refresh_seconds", "timeout_ms", "required"];
-    let object = Object::new(path, json, FIELDS, problems)?;
+    const FIELDS: &[&str] = &[
+        "name",
+        "cluster",
+        "authority",
+        "path",
+        "refresh_seconds",
+        "timeout_ms",
+        "required",
+        "max_age_seconds",
+    ];
+    const LIST_FIELDS: &[&str] = &[
+        "name",
+        "cluster",
+        "authority",
+        "path",
+        "refresh_seconds",
+        "timeout_ms",
+        "required",
+        "max_age_seconds",
+        "shadow",
+        "format",
+        "action",
+    ];
+    let known = if kind == Kind::List { LIST_FIELDS } else { FIELDS };
+    let object = Object::new(path, json, known, problems)?;
     let default = match kind {
         Kind::List => None,
         Kind::Countries => Some("countries"),
@@ -85,6 +118,12 @@ fn read_feed(path: &str, json: &Json, kind: Kind, problems: &mut Problems) -> Op
     let refresh_seconds = object.whole("refresh_seconds", 60, 1, REFRESH_SECONDS_MAX, problems);
     let timeout_ms = object.whole("timeout_ms", 2_000, 10, TIMEOUT_MS_MAX, problems);
     let required = object.flag("required", problems);
+    let shadow = kind == Kind::List && object.flag("shadow", problems);
+    let max_age_seconds = read_max_age(&object, refresh_seconds, problems);
+    let format = match kind {
+        Kind::List => read_format(&object, name, problems),
+        Kind::Countries | Kind::Systems | Kind::Patches => Format::Own,
+    };
     if let Some(Err(error)) = name.map(PolicyName::new) {
         return problems.add(&object.path_of("name"), format_args!("{error}"));
     }
@@ -102,7 +141,57 @@ fn read_feed(path: &str, json: &Json, kind: Kind, problems: &mut Problems) -> Op
         refresh_seconds,
         timeout: Duration::from_millis(timeout_ms),
         required,
+        shadow,
+        format,
+        max_age_seconds,
     })
+}
+
+/// How a list is written, and what a plain one says of its networks.
+fn read_format(object: &Object<'_>, name: Option<&str>, problems: &mut Problems) -> Format {
+    let plain = match object.field("format") {
+        None => false,
+        Some(Json::Text(word)) if word == "glacis" => false,
+        Some(Json::Text(word)) if word == "plain" => true,
+        Some(other) => {
+            problems.wrong::<()>(&object.path_of("format"), other, "\"glacis\" or \"plain\"");
+            return Format::Own;
+        }
+    };
+    let at = object.path_of("action");
+    let mark = match object.field("action") {
+        Some(_) if !plain => {
+            let rule = "only a plain list has one; write \"format\": \"plain\", or remove it";
+            problems.add::<()>(&at, format_args!("{rule}"));
+            return Format::Own;
+        }
+        None => "deny".to_owned(),
+        Some(Json::Text(word)) if word == "deny" || word == "allow" => word.clone(),
+        Some(Json::Text(word)) if word == "tag" => format!("tag={}", name.unwrap_or_default()),
+        Some(other) => {
+            problems.wrong::<()>(&at, other, "\"deny\", \"allow\" or \"tag\"");
+            return Format::Own;
+        }
+    };
+    if mark.contains('/') {
+        let rule = "the tag is the name of the list; write that without '/'";
+        problems.add::<()>(&at, format_args!("{rule}"));
+    }
+    if plain { Format::Plain(mark) } else { Format::Own }
+}
+
+/// How long after its last good answer a feed is stale.
+fn read_max_age(object: &Object<'_>, refresh_seconds: u64, problems: &mut Problems) -> Option<u64> {
+    object.field("max_age_seconds")?;
+    let seconds =
+        object.whole("max_age_seconds", MAX_AGE_SECONDS_MAX, 1, MAX_AGE_SECONDS_MAX, problems);
+    if seconds < refresh_seconds {
+        let at = object.path_of("max_age_seconds");
+        let rule =
+            format_args!("it is {seconds}; write at least refresh_seconds, {refresh_seconds}");
+        return problems.add(&at, rule);
+    }
+    Some(seconds)
 }
 
 /// A text that can stand in a header field; `default` if there is none.

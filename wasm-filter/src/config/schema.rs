@@ -130,6 +130,14 @@ fn check_fields(schema: &Value, place: &Place<'_>, checks: &mut usize) {
                     object.as_object_mut().unwrap().remove(other);
                 }
             }
+            // Only a plain list has an action, and none is older than the time between two fetches.
+            match name.as_str() {
+                "action" if schema["properties"].get("format").is_some() => {
+                    object["format"] = json!("plain");
+                }
+                "max_age_seconds" => object["refresh_seconds"] = json!(1),
+                _ => {}
+            }
             object[name] = value;
             (place.around)(object)
         };

@@ -240,6 +240,69 @@ fn problems() {
                 "refresh_seconds": 0, "timeout_ms": 1, "required": 1}]}}"#,
             "feeds[0].timeout_ms: it is 1; write a whole number from 10 to 60000",
         ),
+        (
+            r#"{"address_lists": {"feeds": [{"name": "a", "path": "/", "cluster": "c", "format": "csv"}]}}"#,
+            "address_lists.feeds[0].format: it is \"csv\"; write \"glacis\" or \"plain\"",
+        ),
+        (
+            r#"{"address_lists": {"feeds": [{"name": "a", "path": "/", "cluster": "c", "action": "deny"}]}}"#,
+            "address_lists.feeds[0].action: only a plain list has one; write \"format\": \"plain\"",
+        ),
+        (
+            r#"{"address_lists": {"feeds": [{"name": "a", "path": "/", "cluster": "c", "format": "plain",
+                "action": "drop"}]}}"#,
+            "address_lists.feeds[0].action: it is \"drop\"; write \"deny\", \"allow\" or \"tag\"",
+        ),
+        (
+            r#"{"address_lists": {"feeds": [{"name": "a/b", "path": "/", "cluster": "c", "format": "plain",
+                "action": "tag"}]}}"#,
+            "address_lists.feeds[0].action: the tag is the name of the list; write that without '/'",
+        ),
+        (
+            r#"{"address_lists": {"feeds": [{"name": "a", "path": "/", "cluster": "c", "max_age_seconds": 59}]}}"#,
+            "address_lists.feeds[0].max_age_seconds: it is 59; write at least refresh_seconds, 60",
+        ),
+        (
+            r#"{"virtual_patch_feed": {"path": "/", "cluster": "c", "max_age_seconds": 31536001}}"#,
+            "virtual_patch_feed.max_age_seconds: it is 31536001; write a whole number from 1 to 31536000",
+        ),
+        (
+            r#"{"virtual_patch_feed": {"path": "/", "cluster": "c", "format": "plain"}}"#,
+            "virtual_patch_feed.format: there is no such field",
+        ),
+        (
+            r#"{"address_lists": {"shadow": 1}}"#,
+            "address_lists.shadow: it is 1; write true or false",
+        ),
+        (
+            r#"{"address_lists": {"feeds": [{"name": "a", "path": "/", "cluster": "c", "shadow": 1}]}}"#,
+            "address_lists.feeds[0].shadow: it is 1; write true or false",
+        ),
+        (
+            r#"{"geo": {"from_header": "a", "shadow": "on"}}"#,
+            "geo.shadow: it is \"on\"; write true or false",
+        ),
+        (
+            r#"{"asn": {"from_header": "a", "shadow": null}}"#,
+            "asn.shadow: it is null; write true or false",
+        ),
+        (
+            r#"{"virtual_patch_shadow": ["a"]}"#,
+            "virtual_patch_shadow: it is a list; write true or false",
+        ),
+        (
+            r#"{"virtual_patch_feed": {"cluster": "c", "path": "/", "shadow": true}}"#,
+            "virtual_patch_feed.shadow: there is no such field",
+        ),
+        (
+            r#"{"virtual_patches": [{"id": "a", "cve": "CVE-2099-1", "shadow": 1}]}"#,
+            "virtual_patches[0]: in shadow: write true or false",
+        ),
+        (
+            r#"{"virtual_patches": [{"id": "slow", "cve": "CVE-2099-1", "title": "t", "rule": 9100001,
+                "when": [{"target": "query", "regex": "a+"}]}]}"#,
+            "virtual_patches[0]: in when[0].regex: the patch \"slow\" begins with a pattern",
+        ),
         (r#"{"virtual_patches": [7]}"#, "virtual_patches[0]: write an object"),
         (r#"{"virtual_patches": [{"id": "a b"}]}"#, "virtual_patches[0]: in id: write letters"),
         (r#"{"geo": {}}"#, "geo: write one of table, from_header and feed"),

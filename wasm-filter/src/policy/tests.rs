@@ -7,10 +7,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use glacis_limits::asn::AsnTable;
 use glacis_limits::geo::CountryTable;
+use std::net::IpAddr;
 
 mod bots;
 mod hostile;
+mod length;
 mod order;
+mod shadow;
+mod stale;
 
 const T0: u64 = 1_700_000_000_000_000_000;
 
