@@ -60,6 +60,8 @@ impl Refused {
 pub(crate) enum Reason {
     /// The path could mean another one.
     AmbiguousPath,
+    /// The name of an API key's parameter is spelled in another way than Envoy would remove it.
+    AmbiguousKey,
     /// The client is banned for a time.
     Banned,
     /// A list denies the network of the client.
@@ -91,8 +93,9 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::AmbiguousPath,
+        Self::AmbiguousKey,
         Self::Banned,
         Self::Network,
         Self::Country,
@@ -112,6 +115,7 @@ impl Reason {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::AmbiguousPath => "ambiguous_path",
+            Self::AmbiguousKey => "ambiguous_key",
             Self::Banned => "banned",
             Self::Network => "network",
             Self::Country => "country",
@@ -132,7 +136,7 @@ impl Reason {
     /// What a client is answered.
     pub(crate) const fn status(self) -> u16 {
         match self {
-            Self::AmbiguousPath => 400,
+            Self::AmbiguousPath | Self::AmbiguousKey => 400,
             Self::NoKey | Self::WrongKey | Self::NoToken => 401,
             Self::RateLimit => 429,
             _ => 403,
@@ -195,7 +199,7 @@ mod tests {
     fn statuses() {
         for reason in Reason::ALL {
             let expected = match reason.name() {
-                "ambiguous_path" => 400,
+                "ambiguous_path" | "ambiguous_key" => 400,
                 "no_key" | "wrong_key" | "no_token" => 401,
                 "rate_limit" => 429,
                 _ => 403,

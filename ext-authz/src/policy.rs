@@ -19,7 +19,7 @@ use glacis_rules::RecordingSource;
 
 use crate::{
     answer::{Passed, Reason},
-    api_key::{Client, Found, Key, KeyHash, Keys, Place},
+    api_key::{Client, Found, Key, KeyHash, Keys, Place, is_plain_name},
     ban::Scenario,
     claim::{Wanted, has_scopes},
     config::{Action, AmbiguousPaths, ApiKeys, Config, PolicyConfig, Require},
@@ -216,6 +216,9 @@ impl Policy {
         if subject.ambiguous && self.ambiguous_paths == AmbiguousPaths::Deny {
             return refused(Reason::AmbiguousPath);
         }
+        if subject.key == Found::Ambiguous {
+            return refused(Reason::AmbiguousKey);
+        }
         match self.rules.iter().find(|rule| rule.is_for(subject)) {
             Some(rule) => {
                 Decided { refused: rule.refuses(subject), policy: Some(&rule.name), unlimited }
@@ -316,7 +319,7 @@ impl Rule {
         if let Some(scopes) = &self.key_scopes {
             match &subject.key {
                 Found::Nothing => return Some(Reason::NoKey),
-                Found::Wrong => return Some(Reason::WrongKey),
+                Found::Wrong | Found::Ambiguous => return Some(Reason::WrongKey),
                 Found::Client(client, _) => {
                     if !scopes.iter().all(|scope| client.scopes.contains(scope)) {
                         return Some(Reason::KeyScope);
@@ -396,7 +399,13 @@ fn clients(
             (Some(name), None, None, scheme) => {
                 Ok(Place::Header { name: name.to_ascii_lowercase(), scheme: scheme.clone() })
             }
-            (None, Some(name), None, None) => Ok(Place::Query(name.clone())),
+            (None, Some(name), None, None) if is_plain_name(name) => Ok(Place::Query(name.clone())),
+            (None, Some(name), None, None) => {
+                let message = format!(
+                    "\"{name}\" has more than one spelling in a query: write letters, digits, '-', '.', '_' or '~'"
+                );
+                Err(("api_keys.from".to_owned(), message))
+            }
             (None, None, Some(name), None) => Ok(Place::Cookie(name.clone())),
             _ => Err(wrong()),
         }

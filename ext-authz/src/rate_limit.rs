@@ -249,7 +249,7 @@ impl Part {
 fn api_key(subject: &Subject<'_>) -> Given {
     match &subject.key {
         Found::Client(client, _) => Given::One(client.name.clone().into_bytes()),
-        Found::Wrong => Given::Several,
+        Found::Wrong | Found::Ambiguous => Given::Several,
         Found::Nothing => Given::Nothing,
     }
 }

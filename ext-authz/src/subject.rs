@@ -58,7 +58,7 @@ impl<'r> Subject<'r> {
     pub(crate) const fn client(&self) -> Option<(&'r crate::api_key::Client, usize)> {
         match self.key {
             Found::Client(client, index) => Some((client, index)),
-            Found::Nothing | Found::Wrong => None,
+            Found::Nothing | Found::Wrong | Found::Ambiguous => None,
         }
     }
 }

@@ -28,6 +28,7 @@ const SHIPPED: &str = "envoy-configs/ext-authz/envoy.yaml";
 const CONFIG: &str = r#"
 networks: {entries: ["127.66.0.0/16 deny", "127.7.0.0/16 tag=office"]}
 api_keys:
+  from: [{header: x-api-key}, {query: key}, {cookie: key}]
   clients:
   - name: acme
     keys: [{hash: "sha256:afacab3575137afa4e00d9cbcafcb14c9ae25f779d964eb0ea5b2c4eb5dfd163"}]
@@ -244,6 +245,45 @@ fn the_upstream_learns_who_it_is() {
     assert!(!anonymous.contains("forged"), "{anonymous}");
     let allowed = stack.send(CLIENT, &Request::get("/few"));
     assert_eq!(allowed.header("ratelimit"), Some("\"few\";r=1;t=1800"));
+}
+
+/// However the name of its parameter is spelled, and wherever else the key is.
+#[test]
+fn the_upstream_never_sees_a_key() {
+    let stack = Stack::start("keys", false, &[]);
+    let own = ("x-api-key", "acme-key");
+    for (target, headers, status) in [
+        ("/echo?key=acme-key&a=1", &[][..], 200),
+        ("/echo?a=1&key=acme-key&key=acme-key", &[], 200),
+        ("/echo?key=acme%2Dkey", &[], 200),
+        (
+            "/echo?key=acme-key",
+            &[own, ("cookie", "a=1; key=acme-key"), ("cookie", "key=acme-key")],
+            200,
+        ),
+        ("/echo?%6bey=acme-key", &[], 400),
+        ("/echo?k%65y=acme-key", &[own], 400),
+        ("/echo?key=acme-key&%6B%65%79=acme-key", &[], 400),
+        ("/orders/1?%6bey=acme-key", &[], 400),
+        // Other names, of which none is ours: nobody is let in by them.
+        ("/orders/1?k+ey=acme-key", &[], 401),
+        ("/orders/1?+key=acme-key", &[], 401),
+        ("/orders/1?%256bey=acme-key", &[], 401),
+        ("/orders/1?a;key=acme-key", &[], 401),
+        ("/orders/1?KEY=acme-key", &[], 401),
+    ] {
+        let request = headers
+            .iter()
+            .fold(Request::get(target), |request, (name, value)| request.header(name, value));
+        let answer = stack.send(CLIENT, &request);
+        assert_eq!(answer.status, status, "{target} {headers:?}: {}", answer.text());
+        let seen = answer.text();
+        assert!(!seen.contains("acme-key") && !seen.contains("acme%2D"), "{target}: {seen}");
+        if status == 200 {
+            // It counts as that of its client.
+            assert!(seen.contains("x-glacis-client"), "{target}: {seen}");
+        }
+    }
 }
 
 #[test]

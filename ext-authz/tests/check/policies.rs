@@ -116,6 +116,12 @@ async fn requests_and_what_becomes_of_them() {
         (with("/api/x", ("authorization", "Bearer acme-new")), "allow by read of acme"),
         (get("/api/x?a=1&key=acme-new"), "allow by read of acme"),
         (with("/api/x", ("cookie", "a=1; key=acme-new")), "allow by read of acme"),
+        // Envoy would not take out a parameter whose name is spelled otherwise.
+        (get("/api/x?%6bey=acme-new"), "deny ambiguous_key"),
+        (get("/static/a?a=1&k%65y=acme-new"), "deny ambiguous_key"),
+        (with("/api/x?ke%79=acme-new", new), "deny ambiguous_key"),
+        (get("/api/x?%6bey=acme-new&key=acme-new"), "deny ambiguous_key"),
+        (get("/api/x?%256bey=acme-new"), "deny no_key by read"),
         (Asked::new("POST", "/api/x", &[new]), "allow by write of acme"),
         (
             Asked::new("POST", "/api/x", &[("x-api-key", "shop-key")]),
@@ -165,6 +171,16 @@ async fn what_the_upstream_gets() {
             "/api/x?key=acme-old",
             &[("x-api-key", "acme-new"), ("authorization", "Bearer shop-key")],
             "x-glacis-client=acme -x-api-key -authorization ?-key",
+        ),
+        // Keys in all places: the first decides, and the upstream gets none of them.
+        (
+            "/api/x?key=shop-key&a=1&key=acme-new",
+            &[
+                ("x-api-key", "acme-new"),
+                ("cookie", "a=1; key=shop-key"),
+                ("cookie", "key=acme-new"),
+            ],
+            "x-glacis-client=acme cookie=a=1 -x-api-key ?-key",
         ),
         // Where nobody asks for a key, a wrong one passes as it is, and one of several does not.
         ("/static/a", &[("x-api-key", "nobody")], ""),
@@ -443,6 +459,7 @@ fn wrong_configurations_are_refused() {
         ("lists: {countries: config.yaml}", &["lists.countries", "base64"]),
         ("lists: {patches: config.yaml}", &["lists.patches", "JSON"]),
         ("api_keys: {from: [{header: a, query: b}]}", &["api_keys.from"]),
+        ("api_keys: {from: [{query: \"api[key]\"}]}", &["api_keys.from", "one spelling"]),
         ("api_keys: {clients: [{name: a, keys: [{hash: abc}]}]}", &["clients[0].keys", "hash-key"]),
         (
             &format!("api_keys: {{clients: [{{name: \"a b\", keys: [{{hash: \"{hash}\"}}]}}]}}"),
