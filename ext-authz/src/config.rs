@@ -241,7 +241,8 @@ mod tests {
             assert_eq!(found.unwrap_err().0, key, "{text}");
         }
         let asked = "admin: {address: 0.0.0.0:9102, tls: {certificate: a, key: b, client_ca: c}}\n";
-        for text in ["", "listen: {unix: {path: a.sock}}\n", asked] {
+        let token = "admin: {address: 0.0.0.0:9102, token_file: a}\n";
+        for text in ["", "listen: {unix: {path: a.sock}}\n", asked, token] {
             let config = parse::<Config>(text).unwrap();
             assert_eq!(config.check(), Ok(()), "{text}");
             assert_eq!(config.listen.tcp.unwrap().port(), 9002, "{text}");

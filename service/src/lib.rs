@@ -32,6 +32,7 @@ pub mod status;
 pub mod store;
 pub mod telemetry;
 pub mod tls;
+pub mod token;
 
 pub use clock::now;
 pub use drain::ended_by_signal;

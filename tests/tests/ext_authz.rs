@@ -78,8 +78,18 @@ struct Stack {
 }
 
 impl Stack {
-    /// `listen` is where the service listens besides its admin port; `edits` change Envoy's configuration.
+    /// The service listens on a Unix socket or on TCP; `edits` change Envoy's configuration.
     fn start(name: &str, over_unix: bool, edits: &[(&str, &str)]) -> Self {
+        Self::start_with(name, over_unix, None, edits)
+    }
+
+    /// With a `token` the service wants it for every call.
+    fn start_with(
+        name: &str,
+        over_unix: bool,
+        token: Option<&str>,
+        edits: &[(&str, &str)],
+    ) -> Self {
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("ext-authz").join(name);
         let folder = Folder::new(&path).unwrap();
         let [proxy, envoy_admin, grpc, admin, upstream_port] = ports::free().unwrap();
@@ -88,13 +98,18 @@ impl Stack {
         let port =
             |old: u16, new: u16| (format!("port_value: {old}}}"), format!("port_value: {new}}}"));
         let mut all = vec![port(10000, proxy), port(9901, envoy_admin), port(8080, upstream_port)];
+        let wanted = token.map(|token| {
+            folder.write("token", token).unwrap();
+            ", token_file: token"
+        });
+        let wanted = wanted.unwrap_or_default();
         let (listen, place) = match over_unix {
             true => (
-                format!("{{tcp: null, unix: {{path: {}}}}}", socket.display()),
+                format!("{{tcp: null, unix: {{path: {}}}{wanted}}}", socket.display()),
                 format!("{{pipe: {{path: {}}}}}", socket.display()),
             ),
             false => (
-                format!("{{tcp: 127.0.0.1:{grpc}}}"),
+                format!("{{tcp: 127.0.0.1:{grpc}{wanted}}}"),
                 format!("{{socket_address: {{address: 127.0.0.1, port_value: {grpc}}}}}"),
             ),
         };
@@ -283,6 +298,33 @@ fn the_upstream_never_sees_a_key() {
             // It counts as that of its client.
             assert!(seen.contains("x-glacis-client"), "{target}: {seen}");
         }
+    }
+}
+
+/// An Envoy with the token is answered; the calls of one without it, or with another, fail, and its failure mode
+/// decides. Health checks need no token.
+#[test]
+fn only_an_envoy_with_the_token_is_answered() {
+    const TOKEN: &str = "e2e-0123456789abcdef";
+    const SERVICE: &str = "envoy_grpc: {cluster_name: glacis-ext-authz}\n";
+    let metadata = |token: &str| {
+        format!(
+            "{SERVICE}                initial_metadata: [{{key: authorization, value: \"Bearer {token}\"}}]\n"
+        )
+    };
+    let (good, bad) = (metadata(TOKEN), metadata("another-0123456789abcdef"));
+    for (name, over_unix, edits, statuses, rejected) in [
+        ("token", false, &[(SERVICE, good.as_str())][..], [200, 403], 0.0),
+        ("token-unix", true, &[(SERVICE, good.as_str())], [200, 403], 0.0),
+        ("no-token", false, &[], [503, 503], 2.0),
+        ("no-token-unix", true, &[], [503, 503], 2.0),
+        ("other-token", false, &[(SERVICE, bad.as_str())], [503, 503], 2.0),
+    ] {
+        let stack = Stack::start_with(name, over_unix, Some(TOKEN), edits);
+        let found = [CLIENT, DENIED].map(|from| stack.send(from, &Request::get("/")).status);
+        assert_eq!(found, statuses, "{name}");
+        let counted = stack.metric("glacis_unauthenticated_total{listener=\"grpc\"}");
+        assert!((counted - rejected).abs() < 0.5, "{name}: {counted}");
     }
 }
 
