@@ -24,7 +24,9 @@ use crate::ratelimit::{FormerName, RatelimitConfig};
 pub use identity::{
     ApiKeys, ClientConfig, Countries, Day, Jwt, KeyConfig, KeyPlace, Networks, Systems,
 };
-pub use policy::{Action, AmbiguousPaths, Matches, PolicyConfig, Require, Scopes, Token};
+pub use policy::{
+    Action, AmbiguousPaths, LimitOrder, Matches, PolicyConfig, Require, Scopes, Token,
+};
 pub use rate_limit::{
     Absent, Algorithm, KeyPart, ListsConfig, Rate, RateLimitConfig, ScenarioConfig, StoreConfig,
     StoreFailure,
@@ -48,6 +50,7 @@ pub struct Config {
     pub ambiguous_paths: AmbiguousPaths,
     pub policies: Vec<PolicyConfig>,
     pub otherwise: Action,
+    pub limit: LimitOrder,
     pub store: StoreConfig,
     pub rate_limits: Vec<RateLimitConfig>,
     pub bans: Vec<ScenarioConfig>,
@@ -81,6 +84,7 @@ impl Default for Config {
             ambiguous_paths: AmbiguousPaths::Deny,
             policies: Vec::new(),
             otherwise: Action::Deny,
+            limit: LimitOrder::AfterPolicies,
             store: StoreConfig::default(),
             rate_limits: Vec::new(),
             bans: Vec::new(),

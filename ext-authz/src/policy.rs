@@ -1,6 +1,4 @@
-//! What the configuration says of requests, ready to be asked. The order is: networks, countries, autonomous
-//! systems, the path, policies; then the store is asked about limits, and the rules of the engine run. Who is
-//! banned is refused before all of that, by `service`.
+//! What the configuration says of requests, ready to be asked. The order in which it is asked is that of `step`.
 
 use core::net::IpAddr;
 use std::sync::Arc;
@@ -22,7 +20,7 @@ use crate::{
     api_key::{Client, Found, Key, KeyHash, Keys, Place, is_plain_name},
     ban::Scenario,
     claim::{Wanted, has_scopes},
-    config::{Action, AmbiguousPaths, ApiKeys, Config, PolicyConfig, Require},
+    config::{Action, AmbiguousPaths, ApiKeys, Config, LimitOrder, PolicyConfig, Require},
     lists::Texts,
     network_files,
     profile::Profile,
@@ -57,6 +55,8 @@ pub struct Policy {
     ambiguous_paths: AmbiguousPaths,
     rules: Vec<Rule>,
     otherwise: Action,
+    /// Whether limits are asked before a request that no policy is for is refused.
+    limits_first: bool,
     limits: Vec<RateLimit>,
     profiles: Option<Profiles<Option<Arc<Profile>>>>,
     pub(crate) scenarios: Vec<Scenario>,
@@ -71,6 +71,8 @@ struct Rule {
     action: Action,
     /// Whether whoever fits passes: then the path has to be plain.
     is_open: bool,
+    /// Whether limits are asked before it refuses.
+    limits_first: bool,
     tags: Vec<String>,
     countries: Vec<Country>,
     asns: Vec<u32>,
@@ -86,8 +88,8 @@ pub(crate) type Wrong = (String, String);
 pub(crate) struct Decided<'p> {
     pub(crate) refused: Option<Reason>,
     pub(crate) policy: Option<&'p str>,
-    /// Whether lists take the client out of limits.
-    pub(crate) unlimited: bool,
+    /// Whether limits are asked before the request is refused.
+    pub(crate) limits_first: bool,
 }
 
 impl Policy {
@@ -124,8 +126,9 @@ impl Policy {
             client_limits: clients,
             jwt_payload: config.jwt.payload.clone(),
             ambiguous_paths: config.ambiguous_paths,
-            rules: rules(&config.policies)?,
+            rules: rules(config)?,
             otherwise: config.otherwise,
+            limits_first: config.limit == LimitOrder::BeforePolicies,
             limits,
             profiles: profiles(config, source)?,
             scenarios: scenarios(config)?,
@@ -200,33 +203,39 @@ impl Policy {
         action
     }
 
-    /// What becomes of a request, as far as it can be said without a store and without the engine.
-    pub(crate) fn decide(&self, subject: &Subject<'_>, listed: Option<ListAction>) -> Decided<'_> {
-        let unlimited = listed == Some(ListAction::Allow);
-        let refused = |reason| Decided { refused: Some(reason), policy: None, unlimited };
-        if listed == Some(ListAction::Deny) {
-            return refused(Reason::Network);
+    /// Why lists refuse a request.
+    pub(crate) fn refused_network(
+        &self,
+        subject: &Subject<'_>,
+        listed: Option<ListAction>,
+    ) -> Option<Reason> {
+        match listed {
+            Some(ListAction::Deny) => Some(Reason::Network),
+            Some(ListAction::Allow) => None,
+            None if self.denied_countries.contains(&subject.country) => Some(Reason::Country),
+            None => self.denied_asns.contains(&subject.asn).then_some(Reason::Asn),
         }
-        if !unlimited && self.denied_countries.contains(&subject.country) {
-            return refused(Reason::Country);
-        }
-        if !unlimited && self.denied_asns.contains(&subject.asn) {
-            return refused(Reason::Asn);
-        }
-        if subject.ambiguous && self.ambiguous_paths == AmbiguousPaths::Deny {
-            return refused(Reason::AmbiguousPath);
-        }
-        if subject.key == Found::Ambiguous {
-            return refused(Reason::AmbiguousKey);
-        }
+    }
+
+    /// Why a request is refused for its path, whatever policies say.
+    pub(crate) fn refused_path(&self, subject: &Subject<'_>) -> Option<Reason> {
+        let refused = subject.ambiguous && self.ambiguous_paths == AmbiguousPaths::Deny;
+        refused.then_some(Reason::AmbiguousPath)
+    }
+
+    /// What policies say of a request.
+    pub(crate) fn decide(&self, subject: &Subject<'_>) -> Decided<'_> {
         match self.rules.iter().find(|rule| rule.is_for(subject)) {
-            Some(rule) => {
-                Decided { refused: rule.refuses(subject), policy: Some(&rule.name), unlimited }
-            }
-            None if self.otherwise == Action::Allow => {
-                Decided { refused: None, policy: None, unlimited }
-            }
-            None => refused(Reason::NoPolicy),
+            Some(rule) => Decided {
+                refused: rule.refuses(subject),
+                policy: Some(&rule.name),
+                limits_first: rule.limits_first,
+            },
+            None => Decided {
+                refused: (self.otherwise == Action::Deny).then_some(Reason::NoPolicy),
+                policy: None,
+                limits_first: self.limits_first,
+            },
         }
     }
 
@@ -337,7 +346,8 @@ impl Rule {
     }
 }
 
-fn rules(configs: &[PolicyConfig]) -> Result<Vec<Rule>, Wrong> {
+fn rules(config: &Config) -> Result<Vec<Rule>, Wrong> {
+    let by_default = config.limit;
     let rule = |(index, config): (usize, &PolicyConfig)| {
         let at = |key: &str| format!("policies[{index}].{key}");
         let Require { tags, countries: required, asns, api_key, jwt } = config.require.clone();
@@ -350,6 +360,7 @@ fn rules(configs: &[PolicyConfig]) -> Result<Vec<Rule>, Wrong> {
             filter: Filter::new(&config.matches).map_err(|(key, message)| (at(key), message))?,
             action: config.action,
             is_open: config.action == Action::Allow && config.require.is_nothing(),
+            limits_first: config.limit.unwrap_or(by_default) == LimitOrder::BeforePolicies,
             tags,
             countries: countries(&required)
                 .map_err(|message| (at("require.countries"), message))?,
@@ -358,7 +369,7 @@ fn rules(configs: &[PolicyConfig]) -> Result<Vec<Rule>, Wrong> {
             token: claims,
         })
     };
-    configs.iter().enumerate().map(rule).collect()
+    config.policies.iter().enumerate().map(rule).collect()
 }
 
 /// A name that occurs twice.

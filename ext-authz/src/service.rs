@@ -1,9 +1,8 @@
 //! The gRPC service: a question, an answer.
 
 use core::{
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
 };
 use std::{
     path::Path,
@@ -15,12 +14,11 @@ use envoy_types::pb::envoy::service::auth::v3::{
     CheckRequest, CheckResponse,
     authorization_server::{Authorization, AuthorizationServer},
 };
-use glacis_inspector::{Header, request_id};
-use glacis_limit_store::{Answer as Taken, Ask, Bans, Redis, Store, StoreError, Taking};
+use glacis_limit_store::{Bans, Redis, Store};
 use glacis_rules::Record;
 use glacis_service::{
-    Evaluators, GivenUp, Priority, Readiness, Waiting, alarm::AlarmLog, chance::random_id,
-    command::Failure, files, now, overload, reload::Reloads,
+    Evaluators, Priority, Readiness, Waiting, alarm::AlarmLog, command::Failure, files, now,
+    overload, reload::Reloads,
 };
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
@@ -29,22 +27,14 @@ use tonic::{Request, Response, Status, service::Routes};
 use crate::{
     admin::Admin,
     alarm::Alarm,
-    answer::{Answer, Facts, Passed, Reason, Refused},
-    ban,
+    check::Undecided,
     config::Config,
     lists::{self, BanList},
     metrics::{ErrorKind, Metrics},
     policy::Policy,
-    profile::{Found, Occasion, Profile},
-    rate_limit::{Outcome, RateLimit, outcome},
     reload::Reloader,
     store,
-    subject::Subject,
-    wire::Asked,
 };
-
-/// Bytes of a body beyond which rules run on a thread for long work, so that other Checks need not wait.
-const INLINE_BODY_BYTES: usize = 64 << 10;
 
 /// Evaluations that may wait for such a thread, of which there are as many as cores. (ext-proc has keys for both:
 /// it is the one to which Envoys send all bodies.)
@@ -54,11 +44,11 @@ const EVALUATIONS_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Shared {
     policy: RwLock<Arc<Policy>>,
-    store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
     /// The line of the store, where it is one to Redis.
     pub(crate) redis: Option<Redis>,
-    bans: Arc<Bans>,
-    evaluators: Evaluators,
+    pub(crate) bans: Arc<Bans>,
+    pub(crate) evaluators: Evaluators,
     pub(crate) metrics: Metrics,
     alarms: AlarmLog,
     /// Whether a Check was turned away since it was last asked.
@@ -185,208 +175,6 @@ impl Authorizer {
     }
 }
 
-/// A Check that has no verdict.
-#[derive(Debug)]
-enum Undecided {
-    /// Envoy sent what cannot be answered.
-    Protocol(Status),
-    /// More limits in one call than a store takes, which is a bug: the configuration has fewer. A Redis that is
-    /// away is no error, since each limit says what is answered then.
-    Store(StoreError),
-    /// Too many bodies wait for the rules.
-    Crowded,
-    /// Envoy waits no more: nobody is answered, and no rule was run.
-    GivenUp,
-    /// A bug.
-    Panic,
-}
-
-impl From<Undecided> for Status {
-    fn from(undecided: Undecided) -> Self {
-        match undecided {
-            Undecided::Protocol(status) => status,
-            Undecided::Store(error) => Self::unavailable(error.to_string()),
-            Undecided::Crowded => Self::resource_exhausted("too many bodies wait for the rules"),
-            Undecided::GivenUp => Self::cancelled("nobody waits for this Check"),
-            Undecided::Panic => Self::internal("the Check failed"),
-        }
-    }
-}
-
-impl Shared {
-    async fn answer(
-        self: Arc<Self>,
-        request: CheckRequest,
-        given_up: GivenUp,
-    ) -> Result<Answer, Undecided> {
-        let asked = Arc::new(Asked::try_from(request).map_err(Undecided::Protocol)?);
-        if !asked.raw_headers {
-            self.alarm(Alarm::NoRawHeaders);
-        }
-        if asked.source.is_none() {
-            self.alarm(Alarm::NoClientAddress);
-        }
-        let now = now();
-        let policy = self.policy();
-        let headers = asked.headers();
-        let id = name(&asked, &headers);
-        let mut facts = Facts { request_id: id.clone(), ..Facts::default() };
-        let (subject, listed) = policy.subject(&asked, &headers, now.as_secs());
-        facts.client = subject.client().map(|(client, _)| client.name.clone());
-        let decided = policy.decide(&subject, listed);
-        facts.policy = decided.policy.map(str::to_owned);
-        let address = subject.address.filter(|_| !decided.unlimited);
-        if address.is_some_and(|address| self.bans.of(address, now.as_secs()).is_some()) {
-            return Ok(refuse(Reason::Banned, Vec::new(), &headers, facts));
-        }
-        if let Some(reason) = decided.refused {
-            let more = policy.challenge(reason).into_iter().collect();
-            self.refused(&policy, reason, address, now).await;
-            return Ok(refuse(reason, more, &headers, facts));
-        }
-        let mut told = Vec::new();
-        if !decided.unlimited {
-            let limited = self.limited(&policy, &subject).await?;
-            facts.shadow = limited.would_refuse.is_some();
-            facts.limit = limited.refused.clone().or(limited.would_refuse);
-            if limited.refused.is_some() {
-                self.refused(&policy, Reason::RateLimit, address, now).await;
-                return Ok(refuse(Reason::RateLimit, limited.headers, &headers, facts));
-            }
-            told = limited.headers;
-        }
-        let passed = Passed { response: told, ..policy.passed(&subject) };
-        let Some(profile) = policy.profile(asked.profile.as_deref()) else {
-            return Ok(Answer::Pass(passed, facts));
-        };
-        facts.profile = Some(profile.name().to_owned());
-        drop(headers);
-        let (profile, asked) = (Arc::clone(profile), Arc::clone(&asked));
-        let found = self.evaluate(Job { profile, asked, id, now, given_up }).await?;
-        let answer = self.judged(passed, found, facts);
-        if answer.facts().reason.is_some() {
-            self.refused(&policy, Reason::Rule, address, now).await;
-        }
-        Ok(answer)
-    }
-
-    /// Remembers a refusal of what came from this address.
-    async fn refused(
-        &self,
-        policy: &Policy,
-        reason: Reason,
-        address: Option<IpAddr>,
-        now: Duration,
-    ) {
-        let Some(address) = address else { return };
-        let scenarios = ban::of(&policy.scenarios, reason);
-        if let Some(scenario) = self.bans.refused(&scenarios, address, now.as_secs()).await {
-            tracing::warn!(%address, scenario = scenario.name(), "banned for a time");
-        }
-    }
-
-    /// Has rules look at a request, on a thread for it if that takes long.
-    async fn evaluate(&self, job: Job) -> Result<Found, Undecided> {
-        if job.asked.body.len() <= INLINE_BODY_BYTES {
-            return Ok(job.found());
-        }
-        let submitted = self.evaluators.submit(job, evaluate).map_err(|_| Undecided::Crowded)?;
-        submitted.await.map_err(|_| Undecided::Panic)?.ok_or(Undecided::GivenUp)
-    }
-
-    /// What limits say of a request: all of them in one call.
-    async fn limited(&self, policy: &Policy, subject: &Subject<'_>) -> Result<Outcome, Undecided> {
-        let (mut limits, mut asks): (Vec<&RateLimit>, Vec<Ask>) = (Vec::new(), Vec::new());
-        for limit in policy.limits(subject) {
-            if let Some(ask) = limit.ask(subject) {
-                limits.push(limit);
-                asks.push(ask);
-            }
-        }
-        if asks.is_empty() {
-            return Ok(Outcome::default());
-        }
-        // What is on trial must not keep the others from counting.
-        let on_trial = limits.iter().any(|limit| limit.is_shadow());
-        let taking = if on_trial { Taking::EachForItself } else { Taking::AllOrNothing };
-        let answers = self.store.take(&asks, taking).await.map_err(Undecided::Store)?;
-        self.count(&limits, &answers);
-        Ok(outcome(&limits, &answers))
-    }
-
-    fn count(&self, limits: &[&RateLimit], answers: &[Taken]) {
-        for (limit, answer) in limits.iter().zip(answers) {
-            let result = match (answer.allowed, limit.is_shadow()) {
-                (true, _) => "allowed",
-                (false, false) => "refused",
-                (false, true) => "shadow",
-            };
-            self.metrics.limit(limit.name(), result);
-        }
-    }
-
-    /// What comes of a request that rules have seen.
-    fn judged(&self, passed: Passed, found: Found, mut facts: Facts) -> Answer {
-        facts.rules = (!found.rules.is_empty()).then_some(found.rules);
-        facts.inspected = Some(found.inspected);
-        facts.uninspected = found.uninspected;
-        if let Some(reason) = found.uninspected {
-            self.metrics.uninspected(reason);
-        }
-        let Some(reply) = found.reply else { return Answer::Pass(passed, facts) };
-        facts.reason = Some(Reason::Rule);
-        let headers = reply.headers.into_iter().map(|(name, value)| (name.to_owned(), value));
-        let refused =
-            Refused { status: reply.status, headers: headers.collect(), body: reply.body };
-        Answer::Refuse(refused, facts)
-    }
-}
-
-/// A name for the request: that which it has, or Envoy's for the stream, or one of ours.
-fn name(asked: &Asked, headers: &[Header<'_>]) -> String {
-    if let Some(id) = request_id(headers) {
-        return id.to_owned();
-    }
-    if !asked.stream.is_empty() && asked.stream.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return asked.stream.clone();
-    }
-    random_id()
-}
-
-fn refuse(
-    reason: Reason,
-    more: Vec<(String, String)>,
-    headers: &[Header<'_>],
-    mut facts: Facts,
-) -> Answer {
-    facts.reason = Some(reason);
-    Answer::Refuse(Refused::new(reason.status(), more, headers, &facts.request_id), facts)
-}
-
-/// A request that rules are to look at.
-struct Job {
-    profile: Arc<Profile>,
-    asked: Arc<Asked>,
-    id: String,
-    now: Duration,
-    given_up: GivenUp,
-}
-
-impl Job {
-    fn found(self) -> Found {
-        let Self { profile, asked, id, now, .. } = self;
-        profile.evaluate(&asked, &asked.headers(), Occasion { id: &id, now })
-    }
-}
-
-/// Runs on the thread: nothing comes of it when nobody waits any more.
-fn evaluate(job: Job) -> Option<Found> {
-    if job.given_up.is_so() {
-        return None;
-    }
-    Some(job.found())
-}
-
 #[tonic::async_trait]
 impl Authorization for Authorizer {
     async fn check(
@@ -425,79 +213,5 @@ impl Authorization for Authorizer {
         })?;
         metrics.checked(answer.facts(), began.elapsed());
         Ok(Response::new(answer.into()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use envoy_types::pb::envoy::service::auth::v3::{
-        AttributeContext,
-        attribute_context::{self, HttpRequest},
-    };
-    use glacis_engine::Parts;
-    use glacis_rules::RecordingSource;
-
-    use super::*;
-    use crate::config::ProfileConfig;
-
-    /// A request of which Envoy's stream has this name.
-    fn asked(stream: &str) -> Asked {
-        let http = HttpRequest {
-            id: stream.to_owned(),
-            method: "GET".to_owned(),
-            path: "/?q=attack".to_owned(),
-            host: "shop.example".to_owned(),
-            ..HttpRequest::default()
-        };
-        let request = attribute_context::Request {
-            http: Some(http),
-            ..attribute_context::Request::default()
-        };
-        let attributes = AttributeContext { request: Some(request), ..AttributeContext::default() };
-        Asked::try_from(CheckRequest { attributes: Some(attributes) }).unwrap()
-    }
-
-    #[test]
-    fn a_request_has_a_name() {
-        let header =
-            |value: &'static str| Header { name: b"x-request-id", value: value.as_bytes() };
-        for (headers, stream, expected) in [
-            (&[header("abc-1")][..], "7", "abc-1"),
-            (&[header("no name")], "7", "7"),
-            (&[], "7", "7"),
-            (&[header("abc-1")], "", "abc-1"),
-        ] {
-            assert_eq!(name(&asked(stream), headers), expected);
-        }
-        // One of ours is no other's, in no other process.
-        let own = || name(&asked("no name"), &[]);
-        assert_eq!(own().len(), 36);
-        assert_eq!(name(&asked(""), &[]).len(), 36);
-        assert_ne!(own(), own());
-    }
-
-    #[test]
-    fn what_nobody_waits_for_is_not_evaluated() {
-        let directives =
-            "SecRuleEngine On\nSecRule ARGS \"@contains attack\" \"id:1,phase:1,deny\"\n";
-        let config = ProfileConfig {
-            base: false,
-            directives: directives.to_owned(),
-            ..ProfileConfig::default()
-        };
-        let (source, mut parts) = (RecordingSource::new(), Parts::default());
-        let profile = Arc::new(Profile::build("a", &config, 0, &source, &mut parts).unwrap());
-        let waiting = Waiting::default();
-        let job = || Job {
-            profile: Arc::clone(&profile),
-            asked: Arc::new(asked("7")),
-            id: "7".to_owned(),
-            now: Duration::ZERO,
-            given_up: waiting.given_up(),
-        };
-        let (in_time, late) = (job(), job());
-        assert!(evaluate(in_time).is_some_and(|found| found.reply.is_some()));
-        drop(waiting);
-        assert!(evaluate(late).is_none());
     }
 }

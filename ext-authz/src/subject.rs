@@ -9,7 +9,7 @@ use glacis_limits::{
 };
 use serde_json::{Map, Value};
 
-use crate::{api_key::Found, config::Matches};
+use crate::{answer::Reason, api_key::Found, config::Matches};
 
 /// A request.
 #[derive(Debug)]
@@ -52,6 +52,11 @@ impl<'r> Subject<'r> {
             key: Found::Nothing,
             claims: None,
         }
+    }
+
+    /// Why it cannot be said which API key it has, if so.
+    pub(crate) fn ambiguous_key(&self) -> Option<Reason> {
+        (self.key == Found::Ambiguous).then_some(Reason::AmbiguousKey)
     }
 
     /// The client of the API key.

@@ -351,6 +351,68 @@ rate_limits:
     );
 }
 
+/// Requests that policies refuse count where the policy, or the file, says so: over the limit they are 429.
+#[tokio::test]
+async fn limits_before_policies() {
+    const ORDER: &str = r#"
+api_keys:
+  clients:
+  - {name: acme, keys: [{hash: "sha256:6bba026a70f2c1131acaa1243400982036ab6341918452ac3f8c77d6fd1ca868"}]}
+networks: {entries: ["192.0.2.200 allow", "192.0.2.100 deny"]}
+policies:
+- {name: first, match: {paths: ["/first"]}, require: {api_key: {}}, limit: before_policies}
+- {name: last, match: {paths: ["/last"]}, require: {api_key: {}}, limit: after_policies}
+- {name: same, match: {paths: ["/same"]}, require: {api_key: {}}}
+rate_limits: [{name: few, requests: 2, per_seconds: 3600, headers_on_allowed: true}]
+"#;
+    let key = [("x-api-key", "acme-new")];
+    for (by_default, same, otherwise) in [
+        ("", "deny no_key by same", "deny no_policy"),
+        ("limit: before_policies\n", "deny rate_limit by same", "deny rate_limit"),
+    ] {
+        let service = Service::start(&format!("{by_default}{ORDER}"), &[]);
+        for (path, headers, from, expected) in [
+            // Each of these counts once.
+            ("/first", &[][..], "192.0.2.1", "deny no_key by first"),
+            ("/first", &[("x-api-key", "guess")], "192.0.2.1", "deny wrong_key by first"),
+            ("/first", &[], "192.0.2.1", "deny rate_limit by first"),
+            ("/first", &[("x-api-key", "guess")], "192.0.2.1", "deny rate_limit by first"),
+            // The right key is found no sooner than the limit allows.
+            ("/first", &key, "192.0.2.1", "deny rate_limit by first of acme"),
+            ("/first", &key, "192.0.2.2", "allow by first of acme"),
+            ("/first", &key, "192.0.2.2", "allow by first of acme"),
+            ("/first", &key, "192.0.2.2", "deny rate_limit by first of acme"),
+            // Nothing of a limit is used up by these, and one that is over says nothing of them.
+            ("/last", &[], "192.0.2.1", "deny no_key by last"),
+            ("/last", &[], "192.0.2.3", "deny no_key by last"),
+            ("/last", &[], "192.0.2.3", "deny no_key by last"),
+            ("/last", &[], "192.0.2.3", "deny no_key by last"),
+            ("/last", &key, "192.0.2.3", "allow by last of acme"),
+            ("/same", &[], "192.0.2.1", same),
+            ("/other", &[], "192.0.2.1", otherwise),
+            // What comes before limits costs nothing, and who is out of limits is not counted.
+            ("/first", &[], "192.0.2.100", "deny network"),
+            ("/first;a", &[], "192.0.2.4", "deny ambiguous_path"),
+            ("/first", &[], "192.0.2.200", "deny no_key by first"),
+            ("/first", &[], "192.0.2.200", "deny no_key by first"),
+            ("/first", &[], "192.0.2.200", "deny no_key by first"),
+        ] {
+            let asked = Asked::new("GET", path, headers).from(from);
+            let answer = service.check(&asked).await.unwrap();
+            assert_eq!(verdict(&answer), expected, "{by_default}{path} {headers:?} {from}");
+        }
+        // A request that passes is told where it stands, whenever limits were asked.
+        let asked = Asked::new("GET", "/first", &key).from("192.0.2.5");
+        let answer = service.check(&asked).await.unwrap();
+        let Some(HttpResponse::OkResponse(ok)) = &answer.http_response else {
+            panic!("{answer:?}")
+        };
+        let told = ok.response_headers_to_add.iter().filter_map(|option| option.header.as_ref());
+        let told: Vec<&str> = told.map(|header| header.key.as_str()).collect();
+        assert_eq!(told, ["ratelimit-policy", "ratelimit"]);
+    }
+}
+
 #[tokio::test]
 async fn a_client_has_its_own_limit() {
     let service = Service::start(CONFIG, &[BLOCKED]);
@@ -503,6 +565,7 @@ fn wrong_configurations_are_refused() {
         (&format!("bans: [{}]", BAN.replace("policy", "banned")), &["bans[0].reasons", "no_key"]),
         ("rate_limits: [{name: a, requests: 1, cost: 2}]", &["rate_limits[0].cost"]),
         ("store: {redis: {nodes: []}}", &["store.redis.nodes: name at least one address"]),
+        ("limit: first", &["line 1", "before_policies"]),
         ("profile: a", &["profile"]),
         ("profiles: {a: {}}", &["profiles.a.rules"]),
         ("profiles: {a: {directives: SecRul}}", &["profiles.a", "SecRul"]),
