@@ -12,6 +12,7 @@ mod alarm;
 mod answer;
 mod api_key;
 mod ban;
+mod ban_desk;
 mod check;
 mod claim;
 pub mod config;

@@ -155,7 +155,7 @@ impl Authorizer {
         Reloader::new(path, Arc::clone(&self.shared), config, record)
     }
 
-    /// What answers on the admin port. `limits_reloads` tell of the folder of rate limits, where there is one.
+    /// What answers on the admin port; to be called within a runtime. `limits_reloads` tell of the folder of rate limits, where there is one.
     #[must_use]
     pub fn admin(&self, readiness: &Readiness, limits_reloads: Option<Reloads>) -> Admin {
         Admin::new(Arc::clone(&self.shared), readiness.clone(), limits_reloads)

@@ -35,7 +35,9 @@ pub use self::redis::{
     Call, Redis, RedisConfig, RedisConfigError, RedisCounters, RedisStore, RedisTls, Reply, Script,
     Topology,
 };
-pub use bans::{BANS_MAX, BanScenario, Bans, IPV6_PREFIX, IPV6_PREFIXES};
+pub use bans::{
+    BAN_SECONDS_MAX, BANS_MAX, BanScenario, Bans, IPV6_PREFIX, IPV6_PREFIXES, WIDEST_BANS,
+};
 pub use clock::Clock;
 pub use guarded::{Guarded, GuardedCounters};
 pub use key::Key;
