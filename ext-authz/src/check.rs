@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::service::auth::v3::CheckRequest;
 use glacis_inspector::{Header, request_id};
-use glacis_limit_store::{Answer as Taken, Ask, StoreError, Taking};
+use glacis_limit_store::{Answer as Taken, Ask, DecidedBy, StoreError, Taking};
 use glacis_limits::network_list::Action as ListAction;
 use glacis_service::{GivenUp, chance::random_id, now};
 use tonic::Status;
@@ -261,7 +261,8 @@ impl Shared {
     }
 
     fn count(&self, limits: &[&RateLimit], answers: &[Taken]) {
-        for (limit, answer) in limits.iter().zip(answers) {
+        let asked = limits.iter().zip(answers);
+        for (limit, answer) in asked.filter(|(_, one)| one.decided_by != DecidedBy::NotAsked) {
             let result = match (answer.allowed, limit.is_shadow()) {
                 (true, _) => "allowed",
                 (false, false) => "refused",

@@ -28,10 +28,13 @@ pub use policy::{
     Action, AmbiguousPaths, LimitOrder, Matches, PolicyConfig, Require, Scopes, Token,
 };
 pub use rate_limit::{
-    Absent, Algorithm, KeyPart, ListsConfig, Rate, RateLimitConfig, ScenarioConfig, StoreConfig,
-    StoreFailure,
+    Absent, Algorithm, KeyPart, ListsConfig, OverLimitCacheConfig, Rate, RateLimitConfig,
+    ScenarioConfig, StoreConfig, StoreFailure,
 };
 pub use rules::{Mode, PartialBody, ProfileConfig};
+
+/// Refusals of limits that may be cached: each takes some 300 bytes.
+const OVER_LIMIT_ENTRIES_MAX: usize = 1_048_576;
 
 /// The configuration. Each field is described in `glacis-ext-authz.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -142,6 +145,16 @@ impl Config {
         self.rate_limit_service.as_ref().map_or(Ok(()), RatelimitConfig::check)?;
         ensure(self.store.replicas > 0, "store.replicas", "write 1 or more: this is one")?;
         ensure(
+            self.store.over_limit_cache.entries_max <= OVER_LIMIT_ENTRIES_MAX,
+            "store.over_limit_cache.entries_max",
+            "write at most 1048576, or 0 for no cache",
+        )?;
+        ensure(
+            (100..=60_000).contains(&self.store.over_limit_cache.max_ms),
+            "store.over_limit_cache.max_ms",
+            "write 100 to 60000",
+        )?;
+        ensure(
             self.profile.as_ref().is_none_or(|name| self.profiles.contains_key(name)),
             "profile",
             "there is no profile of this name",
@@ -237,6 +250,12 @@ mod tests {
             ("admin: {address: 0.0.0.0:9102}\n", "admin.address"),
             ("max_checks: 0\n", "max_checks"),
             ("max_message_bytes: 1\n", "max_message_bytes"),
+            (
+                "store: {over_limit_cache: {entries_max: 1048577}}\n",
+                "store.over_limit_cache.entries_max",
+            ),
+            ("store: {over_limit_cache: {max_ms: 99}}\n", "store.over_limit_cache.max_ms"),
+            ("store: {over_limit_cache: {max_ms: 60001}}\n", "store.over_limit_cache.max_ms"),
             ("rate_limit_service: {config: a, max_calls: 0}\n", "rate_limit_service.max_calls"),
             ("listen: {tls: {certificate: a, key: b, client_names: [c]}}\n", "listen.tls"),
             ("admin: {tls: {certificate: a, key: b, client_names: [c]}}\n", "admin.tls"),

@@ -96,10 +96,10 @@ fn add_lender(
     }
     let lent = LeaseMetrics::register(registry);
     if !leases.limits.is_empty() {
-        routes = leases::add(routes, leases, authorizer.store(), lent.clone());
+        routes = leases::add(routes, leases, authorizer.plain_store(), lent.clone());
     }
     if !quota.limits.is_empty() {
-        routes = quota::add(routes, quota, authorizer.store(), lent, registry, readiness);
+        routes = quota::add(routes, quota, authorizer.plain_store(), lent, registry, readiness);
     }
     routes
 }

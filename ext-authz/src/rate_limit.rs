@@ -2,7 +2,7 @@
 
 use core::{fmt::Write as _, net::IpAddr, time::Duration};
 
-use glacis_limit_store::{Answer, Ask, Key, Limit, LimitError, OnStoreFailure};
+use glacis_limit_store::{Answer, Ask, DecidedBy, Key, Limit, LimitError, OnStoreFailure};
 use glacis_limits::{
     cidr::network_of,
     path::Template,
@@ -296,7 +296,7 @@ pub(crate) fn outcome(asked: &[&RateLimit], answers: &[Answer]) -> Outcome {
         if refuses && place.is_none() {
             *place = Some(limit.name.as_str().to_owned());
         }
-        if limit.shadow {
+        if limit.shadow || answer.decided_by == DecidedBy::NotAsked {
             continue;
         }
         if refuses {

@@ -33,7 +33,7 @@ use crate::{
     metrics::{ErrorKind, Metrics},
     policy::Policy,
     reload::Reloader,
-    store,
+    store::{self, Opened},
 };
 
 /// Evaluations that may wait for such a thread, of which there are as many as cores. (ext-proc has keys for both:
@@ -45,6 +45,8 @@ const EVALUATIONS_MAX: usize = 64;
 pub(crate) struct Shared {
     policy: RwLock<Arc<Policy>>,
     pub(crate) store: Arc<dyn Store>,
+    /// The same without a cache.
+    plain_store: Arc<dyn Store>,
     /// The line of the store, where it is one to Redis.
     pub(crate) redis: Option<Redis>,
     pub(crate) bans: Arc<Bans>,
@@ -96,15 +98,16 @@ impl Authorizer {
         metrics: Metrics,
         registry: &mut Registry,
     ) -> Result<Self, Failure> {
-        let (store, redis) = store::open(&config.store, registry)?;
+        let Opened { limits, plain, redis } = store::open(&config.store, registry)?;
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let evaluators = Evaluators::start(threads, EVALUATIONS_MAX, Priority::Awaited)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 policy: RwLock::new(Arc::new(policy)),
                 redis: redis.as_ref().map(|redis| redis.store().redis().clone()),
-                bans: Arc::new(Bans::new(Arc::clone(&store), redis)),
-                store,
+                bans: Arc::new(Bans::new(Arc::clone(&plain), redis)),
+                store: limits,
+                plain_store: plain,
                 evaluators,
                 metrics,
                 alarms: AlarmLog::default(),
@@ -161,10 +164,16 @@ impl Authorizer {
         Admin::new(Arc::clone(&self.shared), readiness.clone(), limits_reloads)
     }
 
-    /// Where counters are kept, for other protocols that count.
+    /// Where counters of requests are kept, for the rate limit protocol.
     #[must_use]
     pub fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.shared.store)
+    }
+
+    /// Where counters are kept, without a cache of refusals: for lenders, who give tokens back.
+    #[must_use]
+    pub fn plain_store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.shared.plain_store)
     }
 
     /// The services of gRPC, to be served.

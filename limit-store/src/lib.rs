@@ -27,6 +27,7 @@ mod guarded;
 mod key;
 mod limit;
 mod memory;
+mod over_limit;
 mod redis;
 mod state;
 mod store;
@@ -43,6 +44,7 @@ pub use guarded::{Guarded, GuardedCounters};
 pub use key::Key;
 pub use limit::{Algorithm, Limit, LimitError};
 pub use memory::MemoryStore;
+pub use over_limit::OverLimitCache;
 pub use store::{
     ASKS_MAX, Answer, Ask, DecidedBy, OnStoreFailure, Pending, Return, Store, StoreError, Taking,
 };
