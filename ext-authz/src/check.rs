@@ -4,16 +4,18 @@ use core::{net::IpAddr, time::Duration};
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::service::auth::v3::CheckRequest;
-use glacis_inspector::{Header, request_id};
+use glacis_inspector::{Header, Uninspected, request_id};
 use glacis_limit_store::{Answer as Taken, Ask, DecidedBy, StoreError, Taking};
 use glacis_limits::network_list::Action as ListAction;
 use glacis_service::{GivenUp, chance::random_id, now};
+use tokio::time::{Instant, timeout_at};
 use tonic::Status;
 
 use crate::{
     alarm::Alarm,
     answer::{Answer, Facts, Passed, Reason, Refused},
     ban,
+    metrics::ErrorKind,
     policy::{Decided, Policy},
     profile::{Found, Occasion, Profile},
     rate_limit::{Outcome, RateLimit, outcome},
@@ -26,7 +28,7 @@ use crate::{
 /// Bytes of a body beyond which rules run on a thread for long work, so that other Checks need not wait.
 const INLINE_BODY_BYTES: usize = 64 << 10;
 
-/// A Check that has no verdict.
+/// A Check that has no verdict: Envoy, its configuration or this service is to blame, never what a client has sent.
 #[derive(Debug)]
 pub(crate) enum Undecided {
     /// Envoy sent what cannot be answered.
@@ -34,12 +36,8 @@ pub(crate) enum Undecided {
     /// More limits in one call than a store takes, which is a bug: the configuration has fewer. A Redis that is
     /// away is no error, since each limit says what is answered then.
     Store(StoreError),
-    /// Too many bodies wait for the rules.
-    Crowded,
     /// Envoy waits no more: nobody is answered, and no rule was run.
     GivenUp,
-    /// A bug.
-    Panic,
 }
 
 impl From<Undecided> for Status {
@@ -47,9 +45,7 @@ impl From<Undecided> for Status {
         match undecided {
             Undecided::Protocol(status) => status,
             Undecided::Store(error) => Self::unavailable(error.to_string()),
-            Undecided::Crowded => Self::resource_exhausted("too many bodies wait for the rules"),
             Undecided::GivenUp => Self::cancelled("nobody waits for this Check"),
-            Undecided::Panic => Self::internal("the Check failed"),
         }
     }
 }
@@ -79,7 +75,7 @@ struct Check<'c> {
     /// What policies say, though it is not asked for before its step.
     decided: Decided<'c>,
     now: Duration,
-    given_up: GivenUp,
+    patience: Patience,
     facts: Facts,
     /// Whether limits have been asked.
     limited: bool,
@@ -110,7 +106,7 @@ impl Shared {
     pub(crate) async fn answer(
         self: Arc<Self>,
         request: CheckRequest,
-        given_up: GivenUp,
+        patience: Patience,
     ) -> Result<Answer, Undecided> {
         let asked = Arc::new(Asked::try_from(request).map_err(Undecided::Protocol)?);
         if !asked.raw_headers {
@@ -130,7 +126,7 @@ impl Shared {
             listed,
             decided: policy.decide(&subject),
             now,
-            given_up,
+            patience,
             facts: Facts {
                 request_id: name(&asked, &headers),
                 client: subject.client().map(|(client, _)| client.name.clone()),
@@ -214,11 +210,30 @@ impl Shared {
         };
         check.facts.profile = Some(profile.name().to_owned());
         let passed = check.passed();
-        let (asked, given_up) = (Arc::clone(check.asked), check.given_up.clone());
+        let (asked, given_up) = (Arc::clone(check.asked), check.patience.given_up.clone());
         let id = check.facts.request_id.clone();
-        let found = self.evaluate(Job { profile, asked, id, now: check.now, given_up }).await?;
+        let may_block = profile.may_block();
+        let job = Job { profile, asked, id, now: check.now, given_up };
+        let reason = match self.evaluate(job, check.patience.until).await? {
+            Evaluated::Found(found) => {
+                let facts = core::mem::take(&mut check.facts);
+                return Ok(Decision::Judged(self.judged(passed, found, facts)));
+            }
+            Evaluated::Crowded => Reason::Crowded,
+            Evaluated::Late => Reason::Late,
+            Evaluated::Panicked => {
+                self.metrics.error(ErrorKind::Panic);
+                return Ok(Decision::Refuse(Reason::Fault, Vec::new()));
+            }
+        };
+        if may_block {
+            return Ok(Decision::Refuse(reason, vec![("retry-after".to_owned(), "1".to_owned())]));
+        }
+        // Rules that only look on hold nobody up; that they have not looked is counted.
+        check.facts.uninspected = Some(Uninspected::Late.name());
+        self.metrics.uninspected(Uninspected::Late.name());
         let facts = core::mem::take(&mut check.facts);
-        Ok(Decision::Judged(self.judged(passed, found, facts)))
+        Ok(Decision::Judged(Answer::Pass(passed, facts)))
     }
 
     /// Counts a refusal for the scenarios of bans that look at its reason.
@@ -232,12 +247,25 @@ impl Shared {
     }
 
     /// Has rules look at a request, on a thread for it if that takes long.
-    async fn evaluate(&self, job: Job) -> Result<Found, Undecided> {
+    async fn evaluate(&self, job: Job, until: Option<Instant>) -> Result<Evaluated, Undecided> {
         if job.asked.body.len() <= INLINE_BODY_BYTES {
-            return Ok(job.found());
+            return Ok(Evaluated::Found(job.found()));
         }
-        let submitted = self.evaluators.submit(job, evaluate).map_err(|_| Undecided::Crowded)?;
-        submitted.await.map_err(|_| Undecided::Panic)?.ok_or(Undecided::GivenUp)
+        let Ok(submitted) = self.evaluators.submit(job, evaluate) else {
+            return Ok(Evaluated::Crowded);
+        };
+        let found = match until {
+            Some(until) => match timeout_at(until, submitted).await {
+                Ok(found) => found,
+                Err(_) => return Ok(Evaluated::Late),
+            },
+            None => submitted.await,
+        };
+        match found {
+            Ok(Some(found)) => Ok(Evaluated::Found(found)),
+            Ok(None) => Err(Undecided::GivenUp),
+            Err(_) => Ok(Evaluated::Panicked),
+        }
     }
 
     /// What limits say of a request: all of them in one call.
@@ -308,6 +336,26 @@ fn refuse(
 ) -> Answer {
     facts.reason = Some(reason);
     Answer::Refuse(Refused::new(reason.status(), more, headers, &facts.request_id), facts)
+}
+
+/// How long Envoy waits for the answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Patience {
+    /// Whether it has given up.
+    pub(crate) given_up: GivenUp,
+    /// Until when an answer comes in time; `None` if that is not known.
+    pub(crate) until: Option<Instant>,
+}
+
+/// What comes of an evaluation.
+enum Evaluated {
+    Found(Found),
+    /// Too many others wait for a thread.
+    Crowded,
+    /// It has not ended in time.
+    Late,
+    /// A bug.
+    Panicked,
 }
 
 /// A request that rules are to look at.
@@ -406,5 +454,74 @@ mod tests {
         assert!(evaluate(in_time).is_some_and(|found| found.reply.is_some()));
         drop(waiting);
         assert!(evaluate(late).is_none());
+    }
+
+    const RULES: &str = "otherwise: allow\nprofile: blocks\nprofiles:\n  \
+        blocks: {base: false, mode: on, directives: 'SecRule ARGS \"@contains attack\" \"id:1,phase:2,deny\"'}\n  \
+        looks: {base: false, mode: detection, directives: 'SecRule ARGS \"@contains attack\" \"id:1,phase:2,deny\"'}\n";
+
+    /// A Check with a body of so many bytes, for a profile.
+    fn with_body(bytes: usize, profile: &str) -> CheckRequest {
+        let http = HttpRequest {
+            method: "POST".to_owned(),
+            path: "/".to_owned(),
+            raw_body: vec![b'a'; bytes],
+            ..HttpRequest::default()
+        };
+        let request = attribute_context::Request {
+            http: Some(http),
+            ..attribute_context::Request::default()
+        };
+        let context_extensions = [("glacis.profile".to_owned(), profile.to_owned())].into();
+        let attributes = AttributeContext {
+            request: Some(request),
+            context_extensions,
+            ..AttributeContext::default()
+        };
+        CheckRequest { attributes: Some(attributes) }
+    }
+
+    /// Large bodies that come too late, or find no thread: refused, unless rules only look on.
+    #[tokio::test]
+    async fn what_rules_cannot_look_at_in_time_is_refused() {
+        let config: crate::config::Config = glacis_service::config::parse(RULES).unwrap();
+        let policy = Policy::build(&config, &RecordingSource::new()).unwrap();
+        let mut registry = prometheus_client::registry::Registry::default();
+        let metrics = crate::Metrics::register(&mut registry);
+        let authorizer = crate::Authorizer::new(&config, policy, metrics, &mut registry).unwrap();
+        let shared = authorizer.shared();
+        let waiting = Waiting::default();
+        let ask = |bytes: usize, profile: &str, until: Option<Instant>| {
+            let patience = Patience { given_up: waiting.given_up(), until };
+            Arc::clone(&shared).answer(with_body(bytes, profile), patience)
+        };
+        let facts = |answer: &Answer| (answer.facts().reason, answer.facts().uninspected);
+        let large = INLINE_BODY_BYTES + 1;
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let wait = Arc::new(std::sync::Mutex::new(wait));
+        let busy = || {
+            let wait = Arc::clone(&wait);
+            shared.evaluators.submit(wait, |wait| drop(wait.lock().map(|wait| wait.recv())))
+        };
+        // All threads are busy, so that what is asked now has to wait.
+        let threads = std::thread::available_parallelism().unwrap().get();
+        let mut held: Vec<_> = (0..threads).map(|_| busy().unwrap()).collect();
+        let over = Some(Instant::now());
+        let answer = ask(large, "blocks", over).await.unwrap();
+        assert_eq!(facts(&answer), (Some(Reason::Late), None));
+        let answer = ask(large, "looks", over).await.unwrap();
+        assert_eq!(facts(&answer), (None, Some("late")));
+        // As many wait as may.
+        while let Ok(submitted) = busy() {
+            held.push(submitted);
+        }
+        let answer = ask(large, "blocks", None).await.unwrap();
+        assert_eq!(facts(&answer), (Some(Reason::Crowded), None));
+        let answer = ask(large, "looks", None).await.unwrap();
+        assert_eq!(facts(&answer), (None, Some("late")));
+        // Small bodies are evaluated at once, whatever waits.
+        let answer = ask(INLINE_BODY_BYTES, "blocks", over).await.unwrap();
+        assert_eq!(answer.facts().reason, None);
+        drop(done);
     }
 }

@@ -32,9 +32,6 @@ use crate::{
 /// Bytes of a pepper.
 const PEPPER_BYTES: core::ops::RangeInclusive<usize> = 16..=4_096;
 
-/// Headers that only Glacis may set.
-const OWN_HEADERS: &[u8] = b"x-glacis-";
-
 /// The header that tells the upstream whose API key it was.
 const CLIENT_HEADER: &str = "x-glacis-client";
 
@@ -256,17 +253,18 @@ impl Policy {
         profiles.choose(hints).ok()?.profile.as_ref()
     }
 
-    /// How a request passes: without the key that it came with, and without headers that only we may set.
+    /// How a request passes: without the key that it came with, and with no other name of a client than ours. Other
+    /// fields `x-glacis-…` are those of filters before this service, which Envoy's configuration keeps clients from
+    /// making up.
     pub(crate) fn passed(&self, subject: &Subject<'_>) -> Passed {
         let mut passed = Passed::default();
         let client = subject.client().map(|(client, _)| client);
         passed.set.extend(client.map(|client| (CLIENT_HEADER.to_owned(), client.name.clone())));
-        for header in subject.headers {
+        for header in subject.headers.iter().filter(|header| is_client_header(header.name)) {
             let name = String::from_utf8_lossy(header.name).to_ascii_lowercase();
             // Envoy takes out what is to be removed after it has set what is to be set.
             let is_set = passed.set.iter().any(|(set, _)| *set == name);
-            if name.as_bytes().starts_with(OWN_HEADERS) && !is_set && !passed.remove.contains(&name)
-            {
+            if !is_set && !passed.remove.contains(&name) {
                 passed.remove.push(name);
             }
         }
@@ -304,6 +302,16 @@ impl Policy {
         };
         Some(("www-authenticate".to_owned(), scheme.to_owned()))
     }
+}
+
+/// Whether an upstream may take a field for [`CLIENT_HEADER`]: WSGI, CGI and PHP read every character that is neither
+/// letter nor digit alike.
+fn is_client_header(name: &[u8]) -> bool {
+    let folded = |byte: &u8| match byte.to_ascii_lowercase() {
+        byte if byte.is_ascii_alphanumeric() => byte,
+        _ => b'-',
+    };
+    name.iter().map(folded).eq(CLIENT_HEADER.bytes())
 }
 
 impl Rule {

@@ -3,6 +3,7 @@
 use core::{
     net::SocketAddr,
     sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
 };
 use std::{
     path::Path,
@@ -22,18 +23,20 @@ use glacis_service::{
 };
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
-use tonic::{Request, Response, Status, service::Routes};
+use tonic::{Request, Response, Status, metadata::MetadataMap, service::Routes};
 
 use crate::{
     admin::Admin,
     alarm::Alarm,
-    check::Undecided,
+    answer::{Answer, Reason},
+    check::{Patience, Undecided},
     config::Config,
     lists::{self, BanList},
     metrics::{ErrorKind, Metrics},
     policy::Policy,
     reload::Reloader,
     store::{self, Opened},
+    unreadable,
 };
 
 /// Evaluations that may wait for such a thread, of which there are as many as cores. (ext-proc has keys for both:
@@ -176,12 +179,39 @@ impl Authorizer {
         Arc::clone(&self.shared.plain_store)
     }
 
+    /// What its Checks share.
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
     /// The services of gRPC, to be served.
     #[must_use]
     pub fn routes(self) -> Routes {
-        let message_bytes_max = self.message_bytes_max;
-        Routes::new(AuthorizationServer::new(self).max_decoding_message_size(message_bytes_max))
+        let (message_bytes_max, shared) = (self.message_bytes_max, Arc::clone(&self.shared));
+        let server = AuthorizationServer::new(self).max_decoding_message_size(message_bytes_max);
+        unreadable::refused(Routes::new(server), move |answer| {
+            shared.metrics.checked(answer.facts(), Duration::ZERO);
+        })
     }
+}
+
+/// How long Envoy waits for an answer, but for a fifth of it that the answer may take on its way: what `grpc-timeout`
+/// says (digits and a unit), `None` where it is not there.
+fn patience(metadata: &MetadataMap) -> Option<Duration> {
+    let text = metadata.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let nanoseconds: u64 = match unit {
+        "H" => 3_600_000_000_000,
+        "M" => 60_000_000_000,
+        "S" => 1_000_000_000,
+        "m" => 1_000_000,
+        "u" => 1_000,
+        "n" => 1,
+        _ => return None,
+    };
+    let digits: u64 = digits.parse().ok().filter(|digits| *digits < 100_000_000)?;
+    Some(Duration::from_nanos(digits.saturating_mul(nanoseconds)) * 4 / 5)
 }
 
 #[tonic::async_trait]
@@ -197,23 +227,27 @@ impl Authorization for Authorizer {
             return Err(Status::resource_exhausted("max_checks Checks are under way"));
         };
         let began = Instant::now();
-        // On a task of its own: a panic, which is a bug, must not be a way past the policy. Envoy's failure mode
-        // decides then. It goes on when Envoy gives up waiting, which drops this future, and takes up room until it
-        // ends: only a body that still waits for the rules is not evaluated any more.
+        let until = patience(request.metadata()).map(|patience| began + patience);
+        // On a task of its own: a panic, which is a bug that the request has found, must not be a way past the policy,
+        // not even where Envoy's failure mode lets requests pass. The task goes on when Envoy gives up waiting, which
+        // drops this future, and takes up room until it ends: only a body that still waits for the rules is not
+        // evaluated any more.
         let (shared, waiting) = (Arc::clone(&self.shared), Waiting::default());
-        let (request, given_up) = (request.into_inner(), waiting.given_up());
+        let patience = Patience { given_up: waiting.given_up(), until: until.map(Into::into) };
+        let request = request.into_inner();
         let work = tokio::spawn(async move {
-            let answered = shared.answer(request, given_up).await;
+            let answered = shared.answer(request, patience).await;
             drop(permit);
             answered
         });
-        let answered = work.await.unwrap_or(Err(Undecided::Panic));
+        let answered = work.await.unwrap_or_else(|_| {
+            metrics.error(ErrorKind::Panic);
+            Ok(Answer::without_request(Reason::Fault, Reason::Fault.status()))
+        });
         let answer = answered.inspect_err(|undecided| {
             let kind = match undecided {
                 Undecided::Protocol(_) => ErrorKind::Protocol,
                 Undecided::Store(_) => ErrorKind::Store,
-                Undecided::Crowded => ErrorKind::Overload,
-                Undecided::Panic => ErrorKind::Panic,
                 // Nobody is there to get it.
                 Undecided::GivenUp => return,
             };
@@ -222,5 +256,37 @@ impl Authorization for Authorizer {
         })?;
         metrics.checked(answer.facts(), began.elapsed());
         Ok(Response::new(answer.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_envoy_waits() {
+        for (text, milliseconds) in [
+            ("250m", Some(200)),
+            ("1S", Some(800)),
+            ("1M", Some(48_000)),
+            ("1H", Some(2_880_000)),
+            ("5000u", Some(4)),
+            ("5000000n", Some(4)),
+            ("99999999H", Some(14_757_395_258_967)),
+            ("100000000m", None),
+            ("1", None),
+            ("m", None),
+            ("-1m", None),
+            ("1x", None),
+            ("", None),
+        ] {
+            let mut metadata = MetadataMap::new();
+            metadata.insert("grpc-timeout", text.parse().unwrap());
+            let expected = milliseconds.map(Duration::from_millis);
+            let found = patience(&metadata)
+                .map(|found| Duration::from_millis(u64::try_from(found.as_millis()).unwrap()));
+            assert_eq!(found, expected, "{text}");
+        }
+        assert_eq!(patience(&MetadataMap::new()), None);
     }
 }

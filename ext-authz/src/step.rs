@@ -56,7 +56,7 @@ impl Step {
                 Reason::WrongClaim,
                 Reason::NoPolicy,
             ],
-            Self::Rules => &[Reason::Rule],
+            Self::Rules => &[Reason::Rule, Reason::Crowded, Reason::Late],
         }
     }
 
@@ -96,7 +96,7 @@ mod tests {
             statuses.dedup();
             let statuses: Vec<String> = statuses.iter().map(u16::to_string).collect();
             let statuses = match step {
-                Step::Rules => "what the rule says".to_owned(),
+                Step::Rules => "what the rule says, or 503".to_owned(),
                 _ => statuses.join(" or "),
             };
             let reasons: Vec<String> =
@@ -107,7 +107,9 @@ mod tests {
         let mut reasons: Vec<Reason> =
             Step::ORDER.iter().flat_map(|step| step.reasons()).copied().collect();
         reasons.dedup();
-        for reason in Reason::ALL {
+        // A message that cannot be read, and a fault, come to no step.
+        let in_steps = |reason: &Reason| !matches!(reason, Reason::Unreadable | Reason::Fault);
+        for reason in Reason::ALL.into_iter().filter(in_steps) {
             assert!(reasons.contains(&reason), "no step refuses for {reason:?}");
         }
     }

@@ -248,7 +248,7 @@ fn the_upstream_learns_who_it_is() {
     let request = Request::get("/echo")
         .header("x-api-key", "acme-key")
         .header("x-glacis-client", "forged")
-        .header("x-glacis-other", "forged");
+        .header("x_glacis_client", "forged");
     let seen = stack.send(CLIENT, &request).text();
     assert!(
         seen.contains("acme") && !seen.contains("acme-key") && !seen.contains("forged"),
@@ -335,6 +335,45 @@ fn without_raw_headers_there_is_an_alarm() {
     assert_eq!(stack.send(CLIENT, &Request::get("/")).status, 200);
     assert_eq!(stack.send(DENIED, &Request::get("/")).status, 403);
     assert!(stack.metric("glacis_authz_alarms_total{kind=\"no_raw_headers\"}") > 1.5);
+}
+
+/// Bytes that are no text, in places that Envoy sends as text, and bodies that are too large: where the failure mode lets
+/// requests pass, they must not fail.
+#[test]
+fn content_does_not_choose_the_failure_mode() {
+    let open = [
+        ("failure_mode_allow: false", "failure_mode_allow: true"),
+        ("max_request_bytes: 65536", "max_request_bytes: 4194304"),
+        ("pack_as_bytes: true", "pack_as_bytes: false"),
+    ];
+    let stack = Stack::start_with("content", false, None, &open);
+    let post = |body: &[u8]| {
+        let mut request =
+            b"POST /orders/1 HTTP/1.1\r\nhost: shop.example\r\ncontent-type: text/plain\r\n"
+                .to_vec();
+        request.extend(format!("content-length: {}\r\n\r\n", body.len()).bytes());
+        request.extend_from_slice(body);
+        request
+    };
+    let get = |head: &[u8]| [head, b"\r\nhost: shop.example\r\n\r\n"].concat();
+    for (name, request, statuses) in [
+        ("a path", get(b"GET /orders/\xff HTTP/1.1"), &[400, 401][..]),
+        ("a query", get(b"GET /orders/1?a=\xff\xfe HTTP/1.1"), &[400, 401]),
+        ("a field", get(b"GET /orders/1 HTTP/1.1\r\nx-bytes: \xff"), &[400, 401]),
+        ("a host", b"GET /orders/1 HTTP/1.1\r\nhost: \xff.example\r\n\r\n".to_vec(), &[400, 401]),
+        ("a body", post(b"a=\xff\xfe"), &[400, 401]),
+        ("a large body", post(&vec![b'a'; 2 << 20]), &[401, 413]),
+    ] {
+        let mut connection = http::Connection::open(Some(CLIENT), stack.proxy).unwrap();
+        let answer = connection.exchange(&request, "GET").unwrap();
+        assert!(statuses.contains(&answer.status), "{name}: {} {}", answer.status, answer.text());
+    }
+    for kind in ["protocol", "store", "overload", "panic"] {
+        let errors = stack.metric(&format!("glacis_authz_errors_total{{kind=\"{kind}\"}}"));
+        assert!(errors < 0.5, "{kind}: {errors}");
+    }
+    let failed = stack.envoy.stat("http.glacis.ext_authz.error").unwrap();
+    assert_eq!(failed, 0, "no Check has failed");
 }
 
 /// Envoy decides, as its configuration says: at once when nobody listens, and after the timeout when the service

@@ -283,7 +283,7 @@ impl Asked {
         self
     }
 
-    fn message(&self) -> CheckRequest {
+    pub(crate) fn message(&self) -> CheckRequest {
         let request = Request { http: Some(self.http.clone()), ..Request::default() };
         let attributes = AttributeContext { request: Some(request), ..self.context.clone() };
         CheckRequest { attributes: Some(attributes) }

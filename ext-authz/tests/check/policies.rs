@@ -149,8 +149,18 @@ async fn what_the_upstream_gets() {
         ("/static/a", &[][..], ""),
         (
             "/static/a",
-            &[("x-glacis-client", "forged"), ("X-Glacis-Other", "1")],
-            "-x-glacis-client -x-glacis-other",
+            &[
+                ("x-glacis-client", "forged"),
+                ("X-Glacis-Client", "forged"),
+                ("x-glacis-country", "DE"),
+            ],
+            "-x-glacis-client",
+        ),
+        // Upstreams take these for it as well.
+        (
+            "/api/x",
+            &[("x-api-key", "acme-new"), ("X_Glacis-Client", "forged"), ("x.glacis_client", "a")],
+            "x-glacis-client=acme -x_glacis-client -x.glacis_client -x-api-key",
         ),
         (
             "/api/x",
