@@ -192,16 +192,8 @@ impl Server {
         };
         let routes = with_probe(routes.add_service(health_service), readiness.subscribe());
         let (close, _) = watch::channel(false);
-        if self.admin.is_some() || self.probes.is_some() {
-            let admin = admin::Admin::new(port, readiness.subscribe(), self.access);
-            let admin = admin.map_err(ServeError::Thread)?;
-            if let Some(listener) = self.probes {
-                tokio::spawn(admin::serve(listener, None, admin.for_probes()));
-            }
-            if let Some((listener, gate)) = self.admin {
-                tokio::spawn(admin::serve(listener, gate, admin));
-            }
-        }
+        let listeners = (self.admin, self.probes);
+        serve_admin(listeners, port, readiness.subscribe(), self.access)?;
         let mut serving = JoinSet::new();
         match self.tcp {
             Some((listener, Some(gate))) => {
@@ -245,6 +237,26 @@ impl Server {
         }
         finished.map_or(Ok(()), |finished| Err(unasked(finished)))
     }
+}
+
+/// Serves the admin port and that of probes, where there are such, until the process ends.
+fn serve_admin(
+    (admin, probes): (Option<(TcpListener, Option<Gate>)>, Option<TcpListener>),
+    port: AdminPort,
+    causes: watch::Receiver<Causes>,
+    access: Access,
+) -> Result<(), ServeError> {
+    if admin.is_none() && probes.is_none() {
+        return Ok(());
+    }
+    let desk = admin::Admin::new(port, causes, access).map_err(ServeError::Thread)?;
+    if let Some(listener) = probes {
+        tokio::spawn(admin::serve(listener, None, desk.for_probes()));
+    }
+    if let Some((listener, gate)) = admin {
+        tokio::spawn(admin::serve(listener, gate, desk));
+    }
+    Ok(())
 }
 
 /// Why a listener has ended that nobody has told to.
