@@ -194,7 +194,9 @@ impl OverLimitCache {
         }
         if taking == Taking::AllOrNothing {
             let answers = asks.iter().zip(known);
-            return Ok(answers.map(|(ask, known)| known.unwrap_or(not_asked(ask))).collect());
+            return Ok(answers
+                .map(|(ask, known)| known.unwrap_or_else(|| not_asked(ask)))
+                .collect());
         }
         self.ask_rest(asks, known, now_us).await
     }
@@ -387,7 +389,8 @@ mod tests {
             let ask = Ask::new(key(1), limit, 1);
             while given.one(&ask).await.0 {}
             assert_eq!(given.one(&ask).await, (false, 0), "{limit:?}: it is cached");
-            let retry = given.take(&[ask.clone()], Taking::AllOrNothing).await[0].retry_after;
+            let retry =
+                given.take(core::slice::from_ref(&ask), Taking::AllOrNothing).await[0].retry_after;
             let retry_ms = u64::try_from(retry.as_millis()).unwrap();
             given.pass(retry_ms - 4);
             assert_eq!(given.one(&ask).await, (false, 0), "{limit:?}: just before the margin");

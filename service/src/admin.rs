@@ -215,9 +215,9 @@ where
 
 async fn answer(request: Request<Incoming>, admin: &Arc<Admin>) -> AdminAnswer {
     let (head, body) = request.into_parts();
-    let mut answer = match admin.access.check(&head, admin.probes_only) {
-        Err(answer) => answer,
-        Ok(()) => match read(body, &head.method, &admin.bounds).await {
+    let mut answer = match admin.access.refuse(&head, admin.probes_only) {
+        Some(answer) => answer,
+        None => match read(body, &head.method, &admin.bounds).await {
             Err((status, why)) => text(status, why.to_owned()),
             Ok(body) => {
                 let accept = head.headers.get(header::ACCEPT);

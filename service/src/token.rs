@@ -301,7 +301,7 @@ mod tests {
             (vec!["Basic %%%".to_owned()], false),
             // Nobody knows which of two counts.
             (vec![bearer.clone(), bearer.clone()], false),
-            (vec![bearer.clone(), "Basic x".to_owned()], false),
+            (vec![bearer, "Basic x".to_owned()], false),
         ] {
             let mut headers = HeaderMap::new();
             for field in &fields {

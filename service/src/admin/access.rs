@@ -20,26 +20,22 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Checks whether a request may be answered; if not, returns the answer instead. With `probes_only` just what is
+    /// The answer to a request that may not be answered otherwise; `None` if it may. With `probes_only` just what is
     /// open to everybody is answered.
-    pub(super) fn check(
-        &self,
-        head: &request::Parts,
-        probes_only: bool,
-    ) -> Result<(), AdminAnswer> {
+    pub(super) fn refuse(&self, head: &request::Parts, probes_only: bool) -> Option<AdminAnswer> {
         let path = head.uri.path();
         let seen = guard::Seen { method: &head.method, path, headers: &head.headers };
-        guard::check(&seen, &self.hosts).map_err(|(status, why)| text(status, why.to_owned()))?;
+        if let Err((status, why)) = guard::check(&seen, &self.hosts) {
+            return Some(text(status, why.to_owned()));
+        }
         if self.is_open(path) {
-            return Ok(());
+            return None;
         }
         if probes_only {
-            return Err(text(StatusCode::NOT_FOUND, "probes only\n".to_owned()));
+            return Some(text(StatusCode::NOT_FOUND, "probes only\n".to_owned()));
         }
-        match &self.token {
-            Some(token) if !token.admits(&head.headers) => Err(unauthorized()),
-            Some(_) | None => Ok(()),
-        }
+        let token = self.token.as_ref()?;
+        (!token.admits(&head.headers)).then(unauthorized)
     }
 
     /// Whether everybody may ask for a path.
