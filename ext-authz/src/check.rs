@@ -57,7 +57,7 @@ enum Decision {
     /// The request is refused for a reason, with these headers.
     Refuse(Reason, Vec<(String, String)>),
     /// The rules have decided.
-    Judged(Answer),
+    Judged(Box<Answer>),
 }
 
 impl Decision {
@@ -146,7 +146,7 @@ impl Shared {
                     if let Some(reason) = answer.facts().reason {
                         self.count_for_bans(&check, reason).await;
                     }
-                    return Ok(answer);
+                    return Ok(*answer);
                 }
             }
         }
@@ -217,7 +217,8 @@ impl Shared {
         let reason = match self.evaluate(job, check.patience.until).await? {
             Evaluated::Found(found) => {
                 let facts = core::mem::take(&mut check.facts);
-                return Ok(Decision::Judged(self.judged(passed, found, facts)));
+                let answer = self.judged(passed, found, facts);
+                return Ok(Decision::Judged(Box::new(answer)));
             }
             Evaluated::Crowded => Reason::Crowded,
             Evaluated::Late => Reason::Late,
@@ -233,7 +234,7 @@ impl Shared {
         check.facts.uninspected = Some(Uninspected::Late.name());
         self.metrics.uninspected(Uninspected::Late.name());
         let facts = core::mem::take(&mut check.facts);
-        Ok(Decision::Judged(Answer::Pass(passed, facts)))
+        Ok(Decision::Judged(Box::new(Answer::Pass(passed, facts))))
     }
 
     /// Counts a refusal for the scenarios of bans that look at its reason.

@@ -87,7 +87,7 @@ impl Profile {
 
     /// Whether its rules may refuse requests, as far as no rule changes that.
     pub(crate) fn may_block(&self) -> bool {
-        self.settings.rule_engine.unwrap_or(self.program.rule_engine()) == RuleEngine::On
+        self.settings.rule_engine.unwrap_or_else(|| self.program.rule_engine()) == RuleEngine::On
     }
 
     /// How many rules there are, and what is to be said of them.

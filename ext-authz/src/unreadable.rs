@@ -27,7 +27,7 @@ pub(crate) fn refused<T: Tell>(routes: Routes, tell: T) -> Routes {
         let Some(status) = status(answered.headers()) else { return answered };
         let answer = Answer::without_request(Reason::Unreadable, status);
         tell(&answer);
-        message(answer.into())
+        message(&answer.into())
     }
     routes.into_axum_router().layer(from_fn_with_state(tell, answer::<T>)).into()
 }
@@ -58,7 +58,7 @@ fn status(headers: &HeaderMap) -> Option<u16> {
 }
 
 /// An answer of gRPC with one message.
-fn message(answer: CheckResponse) -> Response {
+fn message(answer: &CheckResponse) -> Response {
     let message = answer.encode_to_vec();
     let length = u32::try_from(message.len()).unwrap_or_default();
     let mut frame = vec![0];
