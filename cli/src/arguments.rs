@@ -10,12 +10,13 @@ use lexopt::{Arg, Parser, ValueExt as _};
 
 use crate::ruleset::Rules;
 use help::{
-    BUNDLE_HELP, EVAL_HELP, EXPLAIN_HELP, FTW_HELP, GEO_HELP, HELP, IMPORT_HELP, LINT_HELP,
-    PATCHES_HELP, PROFILE_HELP, STATUS_HELP, VERSION,
+    BANS_HELP, BUNDLE_HELP, EVAL_HELP, EXPLAIN_HELP, FTW_HELP, GEO_HELP, HELP, IMPORT_HELP,
+    LINT_HELP, PATCHES_HELP, PROFILE_HELP, STATUS_HELP, VERSION,
 };
 pub(crate) use options::{
-    BundleOptions, EvalOptions, ExplainOptions, FtwOptions, GeoOptions, ImportForm, ImportOptions,
-    LintOptions, PatchForm, PatchesOptions, ProfileOptions, StatusOptions,
+    BanAction, BansOptions, BundleOptions, EvalOptions, ExplainOptions, FtwOptions, GeoOptions,
+    ImportForm, ImportOptions, LintOptions, PatchForm, PatchesOptions, ProfileOptions,
+    StatusOptions,
 };
 use values::{authority, chunk, jobs, numbers, passes, seconds};
 
@@ -31,6 +32,7 @@ pub(crate) enum Command {
     Geo(GeoOptions),
     Patches(PatchesOptions),
     Status(StatusOptions),
+    Bans(BansOptions),
     Import(ImportOptions),
     Bundle(BundleOptions),
 }
@@ -49,7 +51,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
 fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     match parser.next()? {
         None => {
-            let names = "lint, eval, explain, profile, ftw, geo, patches, status, import or bundle";
+            let names = "lint, eval, explain, profile, ftw, geo, patches, status, bans, import or \
+                         bundle";
             Err(format!("a command is needed: {names}").into())
         }
         Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(HELP)),
@@ -63,6 +66,7 @@ fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Some("geo") => geo(parser),
             Some("patches") => patches(parser),
             Some("status") => status(parser),
+            Some("bans") => bans(parser),
             Some("import") => import(parser),
             Some("bundle") => bundle(parser),
             Some("help") => Ok(Command::Help(HELP)),
@@ -237,16 +241,45 @@ fn geo(parser: &mut Parser) -> Result<Command, lexopt::Error> {
 }
 
 fn status(parser: &mut Parser) -> Result<Command, lexopt::Error> {
-    let mut options = StatusOptions { admin: "127.0.0.1:9901".to_owned(), json: false };
+    let admin = "127.0.0.1:9901".to_owned();
+    let mut options = StatusOptions { admin, token_file: None, json: false };
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(STATUS_HELP)),
             Arg::Long("admin") => options.admin = parser.value()?.string()?,
+            Arg::Long("token-file") => options.token_file = Some(parser.value()?.into()),
             Arg::Long("json") => options.json = true,
             other => return Err(other.unexpected()),
         }
     }
     Ok(Command::Status(options))
+}
+
+fn bans(parser: &mut Parser) -> Result<Command, lexopt::Error> {
+    let (mut words, mut seconds) = (Vec::new(), None);
+    let (mut admin, mut token_file, mut json) = ("127.0.0.1:9102".to_owned(), None, false);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(BANS_HELP)),
+            Arg::Long("admin") => admin = parser.value()?.string()?,
+            Arg::Long("token-file") => token_file = Some(parser.value()?.into()),
+            Arg::Long("seconds") => seconds = Some(parser.value()?.parse()?),
+            Arg::Long("json") => json = true,
+            Arg::Value(word) => words.push(word.string()?),
+            other => return Err(other.unexpected()),
+        }
+    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let action = match (words.as_slice(), seconds) {
+        (["list"], None) => BanAction::List,
+        (["add", network], Some(seconds)) => {
+            BanAction::Add { network: (*network).to_owned(), seconds }
+        }
+        (["remove", network], None) => BanAction::Remove { network: (*network).to_owned() },
+        (["add", ..], None) => return Err("bans add needs --seconds N".into()),
+        _ => return Err("bans needs `list`, `add NETWORK --seconds N` or `remove NETWORK`".into()),
+    };
+    Ok(Command::Bans(BansOptions { action, admin, token_file, json }))
 }
 
 fn patches(parser: &mut Parser) -> Result<Command, lexopt::Error> {
@@ -314,6 +347,7 @@ fn check(command: &Command) -> Result<(), String> {
         | Command::Geo(_)
         | Command::Patches(_)
         | Command::Status(_)
+        | Command::Bans(_)
         | Command::Import(_) => Ok(()),
         Command::Lint(options) if options.rules.is_empty() => {
             Err("lint needs at least one file of rules".to_owned())

@@ -1,12 +1,14 @@
 //! The glacis command: checks rules, evaluates requests, explains what became of them and tells what
-//! rules cost, runs the regression tests of the CRS, makes tables of countries, tells the state of breakers,
+//! rules cost, runs the regression tests of the CRS, makes tables of countries, tells the state of breakers, manages bans,
 //! imports the rules of others, bundles rules for the wasm-filter.
 //!
 //! Exit status: 0 when all is well, 1 when something was found (an error in rules or input, a failed
 //! test), 2 when the command was called wrongly. Results go to standard output, remarks to standard
 //! error. A reader that goes away ends the command quietly.
 
+mod admin;
 mod arguments;
+mod bans;
 mod bench;
 mod bundle;
 mod eval;
@@ -52,6 +54,7 @@ fn run(command: &Command) -> Result<Outcome, Fault> {
         Command::Geo(options) => geo::run(options),
         Command::Patches(options) => patches::run(options),
         Command::Status(options) => status::run(options),
+        Command::Bans(options) => bans::run(options),
         Command::Import(options) => import::run(options),
         Command::Bundle(options) => bundle::run(options),
     }

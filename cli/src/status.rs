@@ -4,7 +4,6 @@
 //! panic threshold of 0 are one. This says in which state each is:
 //! closed while a host is in service; open when none is; half-open when none is and probes begin to succeed.
 
-mod admin;
 mod breaker;
 
 use std::io::Write as _;
@@ -13,6 +12,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::admin::{Admin, encoded};
 use crate::arguments::StatusOptions;
 use crate::output::{self, Fault, Outcome};
 use breaker::{Breaker, State};
@@ -26,11 +26,11 @@ const FILTER: &str = "^cluster\\.|ext_proc|rbac";
 
 /// Prints the state of each breaker; one that is not closed is a finding.
 pub(crate) fn run(options: &StatusOptions) -> Result<Outcome, Fault> {
+    let admin = Admin::new(&options.admin, options.token_file.as_deref()).map_err(Fault::Input)?;
     let ask = |path: &str| {
-        admin::get(&options.admin, path)
-            .map_err(|error| Fault::Input(format!("{}: {error}", options.admin)))
+        admin.get(path).map_err(|error| Fault::Input(format!("{}: {error}", options.admin)))
     };
-    let stats = format!("/stats?filter={}", admin::encoded(FILTER));
+    let stats = format!("/stats?filter={}", encoded(FILTER));
     let before = ask(&stats)?;
     let mut after = before.clone();
     if breaker::breakers(&before, &before, "").iter().any(|breaker| breaker.state != State::Closed)

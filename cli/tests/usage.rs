@@ -106,6 +106,13 @@ fn messages() {
             "an override names no test",
         ),
         ("ftw --tests ftw/tests --rules eval/rules.conf --jobs 0", 2, "--jobs takes a number"),
+        ("bans", 2, "bans needs `list`"),
+        ("bans add 192.0.2.1", 2, "--seconds"),
+        ("bans list --seconds 1", 2, "bans needs `list`"),
+        ("bans remove 192.0.2.1 192.0.2.2", 2, "bans needs `list`"),
+        ("bans list --admin 127.0.0.1:1", 1, "127.0.0.1:1"),
+        ("bans list --token-file no/such/file", 1, "no/such/file"),
+        ("status --admin 127.0.0.1:1 --token-file no/such/file", 1, "no/such/file"),
     ];
     for (arguments, status, message) in table {
         let ran = glacis(arguments, b"");
@@ -130,6 +137,7 @@ fn help_is_a_result() {
         ("geo --help", "Usage: glacis geo build"),
         ("patches --help", "Usage: glacis patches"),
         ("status --help", "Usage: glacis status"),
+        ("bans --help", "Usage: glacis bans list"),
         ("import --help", "Usage: glacis import"),
         ("bundle --help", "Usage: glacis bundle"),
     ] {

@@ -12,7 +12,7 @@ use glacis_service::{
 use http::{Method, StatusCode};
 use serde::Serialize;
 
-use crate::service::Shared;
+use crate::{ban_desk::BanDesk, service::Shared};
 
 /// Answers on the admin port.
 #[derive(Debug)]
@@ -20,6 +20,7 @@ pub struct Admin {
     shared: Arc<Shared>,
     readiness: Readiness,
     limits_reloads: Option<Reloads>,
+    bans: BanDesk,
 }
 
 #[derive(Serialize)]
@@ -45,12 +46,14 @@ struct LimitsStatus {
 }
 
 impl Admin {
+    /// To be called within the runtime of the service.
     pub(crate) fn new(
         shared: Arc<Shared>,
         readiness: Readiness,
         limits_reloads: Option<Reloads>,
     ) -> Self {
-        Self { shared, readiness, limits_reloads }
+        let bans = BanDesk::new(Arc::clone(&shared.bans));
+        Self { shared, readiness, limits_reloads, bans }
     }
 
     fn status(&self) -> AdminAnswer {
@@ -70,12 +73,12 @@ impl AdminHandler for Admin {
         let answer = match request.path.as_str() {
             "/status" if request.method == Method::GET => self.status(),
             "/status" => text(StatusCode::METHOD_NOT_ALLOWED, "GET only\n".to_owned()),
-            _ => return None,
+            _ => self.bans.answer(request)?,
         };
         Some(Handled::Now(answer))
     }
 
     fn paths(&self) -> &'static str {
-        "/status"
+        "/status, /bans, /bans/remove"
     }
 }

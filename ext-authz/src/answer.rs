@@ -1,6 +1,7 @@
 //! What comes of a Check.
 
 use glacis_inspector::{BlockPage, Header, Shown};
+use glacis_service::chance::random_id;
 
 /// What Envoy is answered.
 #[derive(Debug)]
@@ -12,6 +13,13 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
+    /// A refusal of a request of which nothing is known.
+    pub(crate) fn without_request(reason: Reason, status: u16) -> Self {
+        let request_id = random_id();
+        let refused = Refused::new(status, Vec::new(), &[], &request_id);
+        Self::Refuse(refused, Facts { reason: Some(reason), request_id, ..Facts::default() })
+    }
+
     /// What is told of it.
     pub(crate) const fn facts(&self) -> &Facts {
         let (Self::Pass(_, facts) | Self::Refuse(_, facts)) = self;
@@ -62,6 +70,8 @@ pub(crate) enum Reason {
     AmbiguousHost,
     /// The path could mean another one.
     AmbiguousPath,
+    /// The name of an API key's parameter is spelled in another way than Envoy would remove it.
+    AmbiguousKey,
     /// The client is banned for a time.
     Banned,
     /// A list denies the network of the client.
@@ -90,12 +100,21 @@ pub(crate) enum Reason {
     RateLimit,
     /// A rule of the engine, or a limit of it.
     Rule,
+    /// Rules that may block could not look at the body: too many others waited.
+    Crowded,
+    /// Rules that may block have not decided before Envoy would give up.
+    Late,
+    /// What Envoy sends of the request is too large, or no message.
+    Unreadable,
+    /// A defect of this service, which the request has found.
+    Fault,
 }
 
 impl Reason {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::AmbiguousHost,
         Self::AmbiguousPath,
+        Self::AmbiguousKey,
         Self::Banned,
         Self::Network,
         Self::Country,
@@ -110,12 +129,17 @@ impl Reason {
         Self::WrongClaim,
         Self::RateLimit,
         Self::Rule,
+        Self::Crowded,
+        Self::Late,
+        Self::Unreadable,
+        Self::Fault,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::AmbiguousHost => "ambiguous_host",
             Self::AmbiguousPath => "ambiguous_path",
+            Self::AmbiguousKey => "ambiguous_key",
             Self::Banned => "banned",
             Self::Network => "network",
             Self::Country => "country",
@@ -130,16 +154,38 @@ impl Reason {
             Self::WrongClaim => "wrong_claim",
             Self::RateLimit => "rate_limit",
             Self::Rule => "rule",
+            Self::Crowded => "crowded",
+            Self::Late => "late",
+            Self::Unreadable => "unreadable",
+            Self::Fault => "fault",
         }
+    }
+
+    /// Whether such a refusal may be a reason for a ban: load that others cause, and our own faults, are none.
+    pub(crate) const fn counts_for_bans(self) -> bool {
+        !matches!(self, Self::Banned | Self::Crowded | Self::Late | Self::Unreadable | Self::Fault)
     }
 
     /// What a client is answered.
     pub(crate) const fn status(self) -> u16 {
         match self {
-            Self::AmbiguousHost | Self::AmbiguousPath => 400,
+            Self::AmbiguousHost | Self::AmbiguousPath | Self::AmbiguousKey => 400,
             Self::NoKey | Self::WrongKey | Self::NoToken => 401,
             Self::RateLimit => 429,
-            _ => 403,
+            Self::Crowded | Self::Late => 503,
+            // 413 where it is too large.
+            Self::Unreadable => 400,
+            Self::Fault => 500,
+            Self::Banned
+            | Self::Network
+            | Self::Country
+            | Self::Asn
+            | Self::Policy
+            | Self::NoPolicy
+            | Self::WrongNetwork
+            | Self::KeyScope
+            | Self::WrongClaim
+            | Self::Rule => 403,
         }
     }
 }
@@ -199,9 +245,12 @@ mod tests {
     fn statuses() {
         for reason in Reason::ALL {
             let expected = match reason.name() {
-                "ambiguous_host" | "ambiguous_path" => 400,
+                "ambiguous_host" | "ambiguous_path" | "ambiguous_key" => 400,
                 "no_key" | "wrong_key" | "no_token" => 401,
                 "rate_limit" => 429,
+                "crowded" | "late" => 503,
+                "unreadable" => 400,
+                "fault" => 500,
                 _ => 403,
             };
             assert_eq!(reason.status(), expected, "{reason:?}");

@@ -125,6 +125,8 @@ pub(crate) enum Found<'k> {
     Nothing,
     /// There is one, and it is nobody's, or not of this time.
     Wrong,
+    /// A parameter has the name of a place in another spelling (`%6bey`): Envoy would not remove it.
+    Ambiguous,
     /// Whose it is, and where in the list of clients.
     Client(&'k Client, usize),
 }
@@ -154,8 +156,12 @@ impl Keys {
         Self { places, hash, clients, keys: by_half }
     }
 
-    /// Whose key a request has. The first place in which there is something decides.
+    /// Whose key a request has. The first place in which there is something decides. A name in another spelling makes
+    /// the request ambiguous, whichever place comes first.
     pub(crate) fn find(&self, headers: &[Header<'_>], query: &[u8], now_seconds: u64) -> Found<'_> {
+        if self.places.iter().any(|place| place.is_ambiguous(query)) {
+            return Found::Ambiguous;
+        }
         let mut given = self.places.iter().filter_map(|place| place.read(headers, query));
         match given.next() {
             None => Found::Nothing,
@@ -232,10 +238,7 @@ impl Place {
                 let of_scheme = values.filter_map(|value| behind(value, scheme.as_deref()));
                 of_scheme.map(<[u8]>::to_vec).collect()
             }
-            Self::Query(name) => {
-                let pairs = form_urlencoded::parse(query).filter(|(key, _)| key == name);
-                pairs.map(|(_, value)| value.into_owned().into_bytes()).collect()
-            }
+            Self::Query(name) => parameters(query, name).flatten().collect(),
             Self::Cookie(name) => cookies(headers)
                 .filter(|(key, _)| *key == name.as_bytes())
                 .map(|(_, value)| value.to_vec())
@@ -244,6 +247,37 @@ impl Place {
         found.retain(|key| !key.is_empty());
         found
     }
+
+    /// Whether the query has the name of this place in another spelling.
+    fn is_ambiguous(&self, query: &[u8]) -> bool {
+        match self {
+            Self::Query(name) => parameters(query, name).any(|value| value.is_none()),
+            Self::Header { .. } | Self::Cookie(_) => false,
+        }
+    }
+}
+
+/// Whether a parameter of this name has one spelling that needs no escape (RFC 3986, 2.3): only such names can be
+/// places of keys.
+pub(crate) fn is_plain_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    !name.is_empty() && name.bytes().all(plain)
+}
+
+/// The values of all parameters that the upstream may read under this name; `None` for one whose name is spelled
+/// otherwise than in the configuration (`%6bey` for `key`).
+///
+/// Lookup and removal both use this function. Envoy compares names as they were sent when it removes parameters, so
+/// that a value counts only under a name that Envoy finds as well.
+fn parameters<'q>(query: &'q [u8], name: &'q str) -> impl Iterator<Item = Option<Vec<u8>>> {
+    query.split(|byte| *byte == b'&').filter_map(move |pair| {
+        let (decoded, value) = form_urlencoded::parse(pair).next()?;
+        if decoded != name {
+            return None;
+        }
+        let sent = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
+        Some((sent == name.as_bytes()).then(|| value.into_owned().into_bytes()))
+    })
 }
 
 /// What follows the word `scheme` (RFC 9110, 11.4), in any case.
@@ -306,10 +340,31 @@ mod tests {
                 (&[("x-api-key", "other"), ("x-api-key", "old")], "", 1, None),
                 (&[("x-api-key", "other"), ("x-api-key", "other")], "", 1, Some("shop")),
                 (&[("x-api-key", "")], "", 1, Some("nothing")),
+                // Several places: the first decides, whoever has the keys in the others.
+                (&[("x-api-key", "old"), ("cookie", "key=other")], "", 1, Some("acme")),
+                (&[("x-api-key", "other"), ("cookie", "key=old")], "key=old", 1, Some("shop")),
+                (&[("authorization", "Bearer other")], "key=old", 1, Some("shop")),
+                (&[], "key=other&key=other", 1, Some("shop")),
+                (&[], "key=other&key=old", 1, None),
+                (&[], "key=&key=other", 1, Some("shop")),
+                // Envoy removes parameters by the name as it was sent.
+                (&[], "%6bey=other", 1, Some("ambiguous")),
+                (&[], "k%65y=other", 1, Some("ambiguous")),
+                (&[], "%6B%65%79=other", 1, Some("ambiguous")),
+                (&[], "key=other&ke%79=other", 1, Some("ambiguous")),
+                (&[], "ke%79=x&key=other", 1, Some("ambiguous")),
+                (&[], "%6bey", 1, Some("ambiguous")),
+                (&[("x-api-key", "other")], "%6bey=old", 1, Some("ambiguous")),
+                // Other names: decoded once, by the upstream as well.
+                (&[], "%256bey=other", 1, Some("nothing")),
+                (&[], "k+ey=other&+key=other&key+=other&KEY=other", 1, Some("nothing")),
+                (&[], "a=b;key=other", 1, Some("nothing")),
+                (&[], "%zzkey=other&%6key=other", 1, Some("nothing")),
                 (&[("x-api-key", &*"a".repeat(513))], "", 1, None),
             ] {
                 let found = match keys.find(&headers(given), query.as_bytes(), now) {
                     Found::Nothing => Some("nothing"),
+                    Found::Ambiguous => Some("ambiguous"),
                     Found::Wrong => None,
                     Found::Client(client, _) => Some(client.name.as_str()),
                 };

@@ -16,9 +16,9 @@ pub(crate) struct Scenario {
 impl Scenario {
     /// That of a configuration. An error is the key and what to write there.
     pub(crate) fn new(config: &ScenarioConfig) -> Result<Self, (&'static str, String)> {
-        // A refusal of who is banned already does not count.
+        // A refusal of who is banned already does not count, nor does one that is not the client's doing.
         let mut known = Reason::ALL.to_vec();
-        known.retain(|reason| *reason != Reason::Banned);
+        known.retain(|reason| reason.counts_for_bans());
         let reason = |name: &String| {
             let found = known.iter().copied().find(|reason| reason.name() == name);
             found.ok_or_else(|| {

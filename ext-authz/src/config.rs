@@ -24,12 +24,17 @@ use crate::ratelimit::{FormerName, RatelimitConfig};
 pub use identity::{
     ApiKeys, ClientConfig, Countries, Day, Jwt, KeyConfig, KeyPlace, Networks, Systems,
 };
-pub use policy::{Action, AmbiguousPaths, Matches, PolicyConfig, Require, Scopes, Token};
+pub use policy::{
+    Action, AmbiguousPaths, LimitOrder, Matches, PolicyConfig, Require, Scopes, Token,
+};
 pub use rate_limit::{
-    Absent, Algorithm, KeyPart, ListsConfig, Rate, RateLimitConfig, ScenarioConfig, StoreConfig,
-    StoreFailure,
+    Absent, Algorithm, KeyPart, ListsConfig, OverLimitCacheConfig, Rate, RateLimitConfig,
+    ScenarioConfig, StoreConfig, StoreFailure,
 };
 pub use rules::{Mode, PartialBody, ProfileConfig};
+
+/// Refusals of limits that may be cached: each takes some 300 bytes.
+const OVER_LIMIT_ENTRIES_MAX: usize = 1_048_576;
 
 /// The configuration. Each field is described in `glacis-ext-authz.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -48,6 +53,7 @@ pub struct Config {
     pub ambiguous_paths: AmbiguousPaths,
     pub policies: Vec<PolicyConfig>,
     pub otherwise: Action,
+    pub limit: LimitOrder,
     pub store: StoreConfig,
     pub rate_limits: Vec<RateLimitConfig>,
     pub bans: Vec<ScenarioConfig>,
@@ -81,6 +87,7 @@ impl Default for Config {
             ambiguous_paths: AmbiguousPaths::Deny,
             policies: Vec::new(),
             otherwise: Action::Deny,
+            limit: LimitOrder::AfterPolicies,
             store: StoreConfig::default(),
             rate_limits: Vec::new(),
             bans: Vec::new(),
@@ -137,6 +144,16 @@ impl Config {
         )?;
         self.rate_limit_service.as_ref().map_or(Ok(()), RatelimitConfig::check)?;
         ensure(self.store.replicas > 0, "store.replicas", "write 1 or more: this is one")?;
+        ensure(
+            self.store.over_limit_cache.entries_max <= OVER_LIMIT_ENTRIES_MAX,
+            "store.over_limit_cache.entries_max",
+            "write at most 1048576, or 0 for no cache",
+        )?;
+        ensure(
+            (100..=60_000).contains(&self.store.over_limit_cache.max_ms),
+            "store.over_limit_cache.max_ms",
+            "write 100 to 60000",
+        )?;
         ensure(
             self.profile.as_ref().is_none_or(|name| self.profiles.contains_key(name)),
             "profile",
@@ -233,6 +250,12 @@ mod tests {
             ("admin: {address: 0.0.0.0:9102}\n", "admin.address"),
             ("max_checks: 0\n", "max_checks"),
             ("max_message_bytes: 1\n", "max_message_bytes"),
+            (
+                "store: {over_limit_cache: {entries_max: 1048577}}\n",
+                "store.over_limit_cache.entries_max",
+            ),
+            ("store: {over_limit_cache: {max_ms: 99}}\n", "store.over_limit_cache.max_ms"),
+            ("store: {over_limit_cache: {max_ms: 60001}}\n", "store.over_limit_cache.max_ms"),
             ("rate_limit_service: {config: a, max_calls: 0}\n", "rate_limit_service.max_calls"),
             ("listen: {tls: {certificate: a, key: b, client_names: [c]}}\n", "listen.tls"),
             ("admin: {tls: {certificate: a, key: b, client_names: [c]}}\n", "admin.tls"),
@@ -241,7 +264,8 @@ mod tests {
             assert_eq!(found.unwrap_err().0, key, "{text}");
         }
         let asked = "admin: {address: 0.0.0.0:9102, tls: {certificate: a, key: b, client_ca: c}}\n";
-        for text in ["", "listen: {unix: {path: a.sock}}\n", asked] {
+        let token = "admin: {address: 0.0.0.0:9102, token_file: a}\n";
+        for text in ["", "listen: {unix: {path: a.sock}}\n", asked, token] {
             let config = parse::<Config>(text).unwrap();
             assert_eq!(config.check(), Ok(()), "{text}");
             assert_eq!(config.listen.tcp.unwrap().port(), 9002, "{text}");

@@ -5,13 +5,16 @@
 //! decided in `policy` and what it names; `wire` is the only file that knows protobuf.
 //!
 //! What becomes of requests while this service is away is Envoy's affair (`failure_mode_allow`,
-//! `status_on_error`). A Check that cannot be decided here ends with an error of gRPC, never with a verdict.
+//! `status_on_error`). Whatever a client sends ends in a verdict; only faults of Envoy's configuration and of this service
+//! end with an error of gRPC.
 
 mod admin;
 mod alarm;
 mod answer;
 mod api_key;
 mod ban;
+mod ban_desk;
+mod check;
 mod claim;
 pub mod config;
 mod hash_key;
@@ -26,8 +29,10 @@ mod rate_limit;
 pub mod ratelimit;
 pub mod reload;
 mod service;
+mod step;
 mod store;
 mod subject;
+mod unreadable;
 mod wire;
 
 pub use admin::Admin;

@@ -96,10 +96,10 @@ fn add_lender(
     }
     let lent = LeaseMetrics::register(registry);
     if !leases.limits.is_empty() {
-        routes = leases::add(routes, leases, authorizer.store(), lent.clone());
+        routes = leases::add(routes, leases, authorizer.plain_store(), lent.clone());
     }
     if !quota.limits.is_empty() {
-        routes = quota::add(routes, quota, authorizer.store(), lent, registry, readiness);
+        routes = quota::add(routes, quota, authorizer.plain_store(), lent, registry, readiness);
     }
     routes
 }
@@ -116,6 +116,7 @@ async fn serve(
     policy.log();
     let mut server = Server::bind(&config.listen, &config.admin).await?;
     server.watch_certificates(config.reload_interval(), &metrics.service.tls)?;
+    server.watch_tokens(config.reload_interval(), &metrics.service.tokens)?;
     let authorizer = Authorizer::new(&config, policy, metrics, &mut registry)?;
     let lists = authorizer.serve_lists(&config).await?;
     tracing::info!(
@@ -126,6 +127,7 @@ async fn serve(
             .as_ref()
             .map(|socket| tracing::field::display(socket.path.display())),
         admin = server.admin_address().map(tracing::field::display),
+        probes = server.probe_address().map(tracing::field::display),
         lists = lists.map(tracing::field::display),
         "serving"
     );

@@ -1,6 +1,4 @@
-//! What the configuration says of requests, ready to be asked. The order is: networks, countries, autonomous
-//! systems, the path, policies; then the store is asked about limits, and the rules of the engine run. Who is
-//! banned is refused before all of that, by `service`.
+//! What the configuration says of requests, ready to be asked. The order in which it is asked is that of `step`.
 
 use core::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +11,6 @@ use glacis_limit_store::ASKS_MAX;
 use glacis_limits::{
     asn::AsnTable,
     authority::Host,
-    field::is_same_name,
     geo::{Country, CountryTable},
     network_list::{Action as ListAction, NetworkList},
 };
@@ -21,10 +18,10 @@ use glacis_rules::RecordingSource;
 
 use crate::{
     answer::{Passed, Reason},
-    api_key::{Client, Found, Key, KeyHash, Keys, Place},
+    api_key::{Client, Found, Key, KeyHash, Keys, Place, is_plain_name},
     ban::Scenario,
     claim::{Wanted, has_scopes},
-    config::{Action, AmbiguousPaths, ApiKeys, Config, PolicyConfig, Require},
+    config::{Action, AmbiguousPaths, ApiKeys, Config, LimitOrder, PolicyConfig, Require},
     lists::Texts,
     network_files,
     profile::Profile,
@@ -35,9 +32,6 @@ use crate::{
 
 /// Bytes of a pepper.
 const PEPPER_BYTES: core::ops::RangeInclusive<usize> = 16..=4_096;
-
-/// Headers that only Glacis may set.
-const OWN_HEADERS: &[u8] = b"x-glacis-";
 
 /// The header that tells the upstream whose API key it was.
 const CLIENT_HEADER: &str = "x-glacis-client";
@@ -59,6 +53,8 @@ pub struct Policy {
     ambiguous_paths: AmbiguousPaths,
     rules: Vec<Rule>,
     otherwise: Action,
+    /// Whether limits are asked before a request that no policy is for is refused.
+    limits_first: bool,
     limits: Vec<RateLimit>,
     profiles: Option<Profiles<Option<Arc<Profile>>>>,
     pub(crate) scenarios: Vec<Scenario>,
@@ -73,6 +69,8 @@ struct Rule {
     action: Action,
     /// Whether whoever fits passes: then the path has to be plain.
     is_open: bool,
+    /// Whether limits are asked before it refuses.
+    limits_first: bool,
     tags: Vec<String>,
     countries: Vec<Country>,
     asns: Vec<u32>,
@@ -88,8 +86,8 @@ pub(crate) type Wrong = (String, String);
 pub(crate) struct Decided<'p> {
     pub(crate) refused: Option<Reason>,
     pub(crate) policy: Option<&'p str>,
-    /// Whether lists take the client out of limits.
-    pub(crate) unlimited: bool,
+    /// Whether limits are asked before the request is refused.
+    pub(crate) limits_first: bool,
 }
 
 impl Policy {
@@ -126,8 +124,9 @@ impl Policy {
             client_limits: clients,
             jwt_payload: config.jwt.payload.clone(),
             ambiguous_paths: config.ambiguous_paths,
-            rules: rules(&config.policies)?,
+            rules: rules(config)?,
             otherwise: config.otherwise,
+            limits_first: config.limit == LimitOrder::BeforePolicies,
             limits,
             profiles: profiles(config, source)?,
             scenarios: scenarios(config)?,
@@ -202,33 +201,44 @@ impl Policy {
         action
     }
 
-    /// What becomes of a request, as far as it can be said without a store and without the engine.
-    pub(crate) fn decide(&self, subject: &Subject<'_>, listed: Option<ListAction>) -> Decided<'_> {
-        let unlimited = listed == Some(ListAction::Allow);
-        let refused = |reason| Decided { refused: Some(reason), policy: None, unlimited };
-        if listed == Some(ListAction::Deny) {
-            return refused(Reason::Network);
+    /// Why lists refuse a request.
+    pub(crate) fn refused_network(
+        &self,
+        subject: &Subject<'_>,
+        listed: Option<ListAction>,
+    ) -> Option<Reason> {
+        match listed {
+            Some(ListAction::Deny) => Some(Reason::Network),
+            Some(ListAction::Allow) => None,
+            None if self.denied_countries.contains(&subject.country) => Some(Reason::Country),
+            None => self.denied_asns.contains(&subject.asn).then_some(Reason::Asn),
         }
-        if !unlimited && self.denied_countries.contains(&subject.country) {
-            return refused(Reason::Country);
-        }
-        if !unlimited && self.denied_asns.contains(&subject.asn) {
-            return refused(Reason::Asn);
-        }
-        if subject.host == Host::Ambiguous {
-            return refused(Reason::AmbiguousHost);
-        }
-        if subject.ambiguous && self.ambiguous_paths == AmbiguousPaths::Deny {
-            return refused(Reason::AmbiguousPath);
-        }
+    }
+
+    /// Why a request is refused for its authority, whatever policies say.
+    pub(crate) fn refused_host(subject: &Subject<'_>) -> Option<Reason> {
+        (subject.host == Host::Ambiguous).then_some(Reason::AmbiguousHost)
+    }
+
+    /// Why a request is refused for its path, whatever policies say.
+    pub(crate) fn refused_path(&self, subject: &Subject<'_>) -> Option<Reason> {
+        let refused = subject.ambiguous && self.ambiguous_paths == AmbiguousPaths::Deny;
+        refused.then_some(Reason::AmbiguousPath)
+    }
+
+    /// What policies say of a request.
+    pub(crate) fn decide(&self, subject: &Subject<'_>) -> Decided<'_> {
         match self.rules.iter().find(|rule| rule.is_for(subject)) {
-            Some(rule) => {
-                Decided { refused: rule.refuses(subject), policy: Some(&rule.name), unlimited }
-            }
-            None if self.otherwise == Action::Allow => {
-                Decided { refused: None, policy: None, unlimited }
-            }
-            None => refused(Reason::NoPolicy),
+            Some(rule) => Decided {
+                refused: rule.refuses(subject),
+                policy: Some(&rule.name),
+                limits_first: rule.limits_first,
+            },
+            None => Decided {
+                refused: (self.otherwise == Action::Deny).then_some(Reason::NoPolicy),
+                policy: None,
+                limits_first: self.limits_first,
+            },
         }
     }
 
@@ -249,19 +259,18 @@ impl Policy {
         profiles.choose(hints).ok()?.profile.as_ref()
     }
 
-    /// How a request passes: without the key that it came with, and without headers that only we may set.
+    /// How a request passes: without the key that it came with, and with no other name of a client than ours. Other
+    /// fields `x-glacis-…` are those of filters before this service, which Envoy's configuration keeps clients from
+    /// making up.
     pub(crate) fn passed(&self, subject: &Subject<'_>) -> Passed {
         let mut passed = Passed::default();
         let client = subject.client().map(|(client, _)| client);
         passed.set.extend(client.map(|client| (CLIENT_HEADER.to_owned(), client.name.clone())));
-        for header in subject.headers {
+        for header in subject.headers.iter().filter(|header| is_client_header(header.name)) {
             let name = String::from_utf8_lossy(header.name).to_ascii_lowercase();
             // Envoy takes out what is to be removed after it has set what is to be set.
             let is_set = passed.set.iter().any(|(set, _)| *set == name);
-            // Servers that fold `_` into `-` would read a forged one under our name.
-            let start = header.name.get(..OWN_HEADERS.len()).unwrap_or_default();
-            let is_own = is_same_name(start, OWN_HEADERS);
-            if is_own && !is_set && !passed.remove.contains(&name) {
+            if !is_set && !passed.remove.contains(&name) {
                 passed.remove.push(name);
             }
         }
@@ -301,6 +310,16 @@ impl Policy {
     }
 }
 
+/// Whether an upstream may take a field for [`CLIENT_HEADER`]: WSGI, CGI and PHP read every character that is neither
+/// letter nor digit alike.
+fn is_client_header(name: &[u8]) -> bool {
+    let folded = |byte: &u8| match byte.to_ascii_lowercase() {
+        byte if byte.is_ascii_alphanumeric() => byte,
+        _ => b'-',
+    };
+    name.iter().map(folded).eq(CLIENT_HEADER.bytes())
+}
+
 impl Rule {
     /// Whether it is the policy for a request. One by which whoever asks passes is not for paths that could
     /// mean another one.
@@ -323,7 +342,7 @@ impl Rule {
         if let Some(scopes) = &self.key_scopes {
             match &subject.key {
                 Found::Nothing => return Some(Reason::NoKey),
-                Found::Wrong => return Some(Reason::WrongKey),
+                Found::Wrong | Found::Ambiguous => return Some(Reason::WrongKey),
                 Found::Client(client, _) => {
                     if !scopes.iter().all(|scope| client.scopes.contains(scope)) {
                         return Some(Reason::KeyScope);
@@ -341,7 +360,8 @@ impl Rule {
     }
 }
 
-fn rules(configs: &[PolicyConfig]) -> Result<Vec<Rule>, Wrong> {
+fn rules(config: &Config) -> Result<Vec<Rule>, Wrong> {
+    let by_default = config.limit;
     let rule = |(index, config): (usize, &PolicyConfig)| {
         let at = |key: &str| format!("policies[{index}].{key}");
         let Require { tags, countries: required, asns, api_key, jwt } = config.require.clone();
@@ -354,6 +374,7 @@ fn rules(configs: &[PolicyConfig]) -> Result<Vec<Rule>, Wrong> {
             filter: Filter::new(&config.matches).map_err(|(key, message)| (at(key), message))?,
             action: config.action,
             is_open: config.action == Action::Allow && config.require.is_nothing(),
+            limits_first: config.limit.unwrap_or(by_default) == LimitOrder::BeforePolicies,
             tags,
             countries: countries(&required)
                 .map_err(|message| (at("require.countries"), message))?,
@@ -362,7 +383,7 @@ fn rules(configs: &[PolicyConfig]) -> Result<Vec<Rule>, Wrong> {
             token: claims,
         })
     };
-    configs.iter().enumerate().map(rule).collect()
+    config.policies.iter().enumerate().map(rule).collect()
 }
 
 /// A name that occurs twice.
@@ -403,7 +424,13 @@ fn clients(
             (Some(name), None, None, scheme) => {
                 Ok(Place::Header { name: name.to_ascii_lowercase(), scheme: scheme.clone() })
             }
-            (None, Some(name), None, None) => Ok(Place::Query(name.clone())),
+            (None, Some(name), None, None) if is_plain_name(name) => Ok(Place::Query(name.clone())),
+            (None, Some(name), None, None) => {
+                let message = format!(
+                    "\"{name}\" has more than one spelling in a query: write letters, digits, '-', '.', '_' or '~'"
+                );
+                Err(("api_keys.from".to_owned(), message))
+            }
             (None, None, Some(name), None) => Ok(Place::Cookie(name.clone())),
             _ => Err(wrong()),
         }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use glacis_engine::{Limits, Parts, Program};
+use glacis_engine::{Limits, Parts, Program, RuleEngine};
 use glacis_inspector::{
     Decision, End, Header, Pool, Redaction, Reply, RequestHead, Settings, find, has_body,
 };
@@ -83,6 +83,11 @@ impl Profile {
     /// Its name.
     pub(crate) fn name(&self) -> &str {
         &self.settings.profile
+    }
+
+    /// Whether its rules may refuse requests, as far as no rule changes that.
+    pub(crate) fn may_block(&self) -> bool {
+        self.settings.rule_engine.unwrap_or_else(|| self.program.rule_engine()) == RuleEngine::On
     }
 
     /// How many rules there are, and what is to be said of them.

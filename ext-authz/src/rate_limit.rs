@@ -2,7 +2,7 @@
 
 use core::{fmt::Write as _, net::IpAddr, time::Duration};
 
-use glacis_limit_store::{Answer, Ask, Key, Limit, LimitError, OnStoreFailure};
+use glacis_limit_store::{Answer, Ask, DecidedBy, Key, Limit, LimitError, OnStoreFailure};
 use glacis_limits::{
     cidr::network_of,
     field::{self, Cookies, Given},
@@ -240,7 +240,7 @@ impl Part {
 fn api_key(subject: &Subject<'_>) -> Given {
     match &subject.key {
         Found::Client(client, _) => Given::One(client.name.clone().into_bytes()),
-        Found::Wrong => Given::Several,
+        Found::Wrong | Found::Ambiguous => Given::Several,
         Found::Nothing => Given::Nothing,
     }
 }
@@ -282,7 +282,7 @@ pub(crate) fn outcome(asked: &[&RateLimit], answers: &[Answer]) -> Outcome {
         if refuses && place.is_none() {
             *place = Some(limit.name.as_str().to_owned());
         }
-        if limit.shadow {
+        if limit.shadow || answer.decided_by == DecidedBy::NotAsked {
             continue;
         }
         if refuses {

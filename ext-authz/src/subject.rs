@@ -10,7 +10,7 @@ use glacis_limits::{
 };
 use serde_json::{Map, Value};
 
-use crate::{api_key::Found, config::Matches};
+use crate::{answer::Reason, api_key::Found, config::Matches};
 
 /// A request.
 #[derive(Debug)]
@@ -54,11 +54,16 @@ impl<'r> Subject<'r> {
         }
     }
 
+    /// Why it cannot be said which API key it has, if so.
+    pub(crate) fn ambiguous_key(&self) -> Option<Reason> {
+        (self.key == Found::Ambiguous).then_some(Reason::AmbiguousKey)
+    }
+
     /// The client of the API key.
     pub(crate) const fn client(&self) -> Option<(&'r crate::api_key::Client, usize)> {
         match self.key {
             Found::Client(client, index) => Some((client, index)),
-            Found::Nothing | Found::Wrong => None,
+            Found::Nothing | Found::Wrong | Found::Ambiguous => None,
         }
     }
 }

@@ -168,7 +168,7 @@ impl Admin {
         let profile = parameter(request, "profile");
         let shown = self.shared.document().effective(profile.as_deref());
         let mut shown = shown.ok_or_else(unknown_profile)?;
-        mask(&mut shown, &Redaction::new(true, SECRET_NAMES));
+        mask(&mut shown, &Redaction::new(true, SECRET_NAMES, []));
         Ok(good(&shown))
     }
 }

@@ -20,7 +20,7 @@ use std::{
 };
 
 use glacis_engine::{AuditPart, AuditParts, Limits};
-use glacis_inspector::{Redaction, SECRET_NAMES};
+use glacis_inspector::{Redaction, SECRET_NAMES, SECRET_WORDS};
 use glacis_service::{
     config::{Admin, ConfigError, Drain, Listen, LogLevel, Overload, Seconds, load, octal},
     differing,
@@ -243,6 +243,7 @@ pub struct Audit {
     pub sample_percent: u8,
     pub redact: bool,
     pub redact_names: Vec<String>,
+    pub redact_words: Vec<String>,
 }
 
 impl Default for Audit {
@@ -258,6 +259,7 @@ impl Default for Audit {
             sample_percent: 100,
             redact: true,
             redact_names: SECRET_NAMES.map(str::to_owned).to_vec(),
+            redact_words: SECRET_WORDS.map(str::to_owned).to_vec(),
         }
     }
 }
@@ -392,7 +394,12 @@ impl Config {
     /// What audit records mask.
     #[must_use]
     pub fn redaction(&self) -> Redaction {
-        Redaction::new(self.audit.redact, self.audit.redact_names.iter().map(String::as_str))
+        let (names, words) = (&self.audit.redact_names, &self.audit.redact_words);
+        Redaction::new(
+            self.audit.redact,
+            names.iter().map(String::as_str),
+            words.iter().map(String::as_str),
+        )
     }
 
     /// How the process ends.

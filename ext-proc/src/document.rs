@@ -209,7 +209,7 @@ routes: {secret: api}
 
     #[test]
     fn secrets_are_masked() {
-        let redaction = Redaction::new(true, glacis_inspector::SECRET_NAMES);
+        let redaction = Redaction::new(true, glacis_inspector::SECRET_NAMES, []);
         let mut value = json!({
             "api_key": "abc", "token": 5, "otlp": {"headers": {"x": "abc", "y": ["abc"]}},
             "address": "https://me:abc@host/?q=@", "plain": "http://host/a@b",

@@ -93,6 +93,7 @@ async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(),
     rulesets.log();
     let mut server = Server::bind(&config.listen, &config.admin).await?;
     server.watch_certificates(config.reload_interval(), &metrics.service.tls)?;
+    server.watch_tokens(config.reload_interval(), &metrics.service.tokens)?;
     if let Some(module) = &config.wasm {
         wasm_module::serve(module).await?;
     }
@@ -106,6 +107,7 @@ async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(),
             .as_ref()
             .map(|socket| tracing::field::display(socket.path.display())),
         admin = server.admin_address().map(tracing::field::display),
+        probes = server.probe_address().map(tracing::field::display),
         "serving"
     );
     let (audit_log, traces) = (audit.clone(), tracer.clone());

@@ -302,7 +302,7 @@ mod tests {
     fn other_bodies() {
         check(Kind::Form, "a=1&password=hunter2&b=2", "a=1&password=[redacted]&b=2");
         check(Kind::Other, "hunter2", MASK);
-        let open = Redaction::new(false, []);
+        let open = Redaction::new(false, [], []);
         assert_eq!(shown(b"hunter2", Kind::Other, b"", false, &open), "hunter2");
         let file = b"--XX\nContent-Disposition: form-data; name=a; filename=b\n\nhunter2\n--XX--\n";
         let without = shown(file, Kind::Multipart, b"multipart/x;boundary=XX", true, &open);

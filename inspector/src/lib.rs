@@ -42,7 +42,7 @@ pub use first_verdict::{BundleError, First, FirstVerdict, RuleBundle};
 pub use inspector::{End, Inspector};
 pub use pool::Pool;
 pub use profile::{Choice, Hints, Profiles, UnknownProfile, UnknownProfilePolicy};
-pub use redact::{Redaction, SECRET_NAMES};
+pub use redact::{Redaction, SECRET_NAMES, SECRET_WORDS};
 pub use rejection::Rejection;
 pub use request::{
     Header, RequestHead, ResponseHead, cookies, cookies_without, find, has_body, has_response_body,

@@ -14,7 +14,7 @@ pub(crate) const MASK: &str = "[redacted]";
 
 /// Names of secrets: a name that has one of these in it is taken for a secret's, without regard to
 /// case, hyphens and underscores.
-pub const SECRET_NAMES: [&str; 14] = [
+pub const SECRET_NAMES: [&str; 17] = [
     "password",
     "passwd",
     "passphrase",
@@ -29,6 +29,17 @@ pub const SECRET_NAMES: [&str; 14] = [
     "sessionid",
     "jwt",
     "signature",
+    "sessid",
+    "creditcard",
+    "cardnumber",
+];
+
+/// Words of secrets: a name is taken for a secret's if one of its segments is one of these, without regard to case.
+/// Segments end at everything that is neither letter nor digit, between letters and digits, and before a capital
+/// that begins a word: `otp_2`, `userPin` and `X-CSRF` have a secret's word, `keyboard` and `sign` have none.
+pub const SECRET_WORDS: [&str; 20] = [
+    "auth", "bearer", "card", "code", "csrf", "cvc", "cvv", "key", "nonce", "otp", "pass", "pin",
+    "sess", "session", "sid", "sig", "ssn", "ticket", "totp", "xsrf",
 ];
 
 /// Headers whose value is a credential, whatever the configured names.
@@ -40,6 +51,7 @@ const SECRET_HEADERS: [&str; 5] =
 pub struct Redaction {
     enabled: bool,
     names: Vec<String>,
+    words: Vec<String>,
     /// Variables without a name of their own that rules have hidden, in capitals.
     variables: Vec<Vec<u8>>,
     /// Whether rules have hidden everything.
@@ -47,9 +59,9 @@ pub struct Redaction {
 }
 
 impl Default for Redaction {
-    /// On, with [`SECRET_NAMES`].
+    /// On, with [`SECRET_NAMES`] and [`SECRET_WORDS`].
     fn default() -> Self {
-        Self::new(true, SECRET_NAMES)
+        Self::new(true, SECRET_NAMES, SECRET_WORDS)
     }
 }
 
@@ -65,11 +77,17 @@ enum Exposure {
 }
 
 impl Redaction {
-    /// Masking of values whose name contains one of `names`; none at all unless `enabled`.
-    pub fn new<'n>(enabled: bool, names: impl IntoIterator<Item = &'n str>) -> Self {
-        let names =
-            names.into_iter().map(|name| normal(name.as_bytes())).filter(|name| !name.is_empty());
-        Self { enabled, names: names.collect(), variables: Vec::new(), everything: false }
+    /// Masking of values whose name contains one of `names`, or has one of `words` as a segment; none at all unless
+    /// `enabled`.
+    pub fn new<'n>(
+        enabled: bool,
+        names: impl IntoIterator<Item = &'n str>,
+        words: impl IntoIterator<Item = &'n str>,
+    ) -> Self {
+        let normalized = |name: &str| Some(normal(name.as_bytes())).filter(|name| !name.is_empty());
+        let names = names.into_iter().filter_map(normalized).collect();
+        let words = words.into_iter().filter_map(normalized).collect();
+        Self { enabled, names, words, variables: Vec::new(), everything: false }
     }
 
     /// This masking, and that of what rules have hidden (`sanitiseArg` and its like). Rules are obeyed
@@ -231,8 +249,35 @@ impl Redaction {
     /// Whether a value of this name is a secret, by the name.
     #[must_use]
     pub fn is_secret(&self, name: &[u8]) -> bool {
-        let name = normal(name);
-        self.names.iter().any(|secret| name.contains(secret.as_str()))
+        let whole = normal(name);
+        self.names.iter().any(|secret| whole.contains(secret.as_str()))
+            || self.has_secret_word(name)
+    }
+
+    /// Whether a segment of a name is a secret's word.
+    fn has_secret_word(&self, name: &[u8]) -> bool {
+        if self.words.is_empty() {
+            return false;
+        }
+        let mut segment = String::new();
+        let mut before = 0;
+        for byte in unescaped(name) {
+            if is_boundary(before, byte) && self.is_secret_word(&mut segment) {
+                return true;
+            }
+            if byte.is_ascii_alphanumeric() {
+                segment.push(char::from(byte.to_ascii_lowercase()));
+            }
+            before = byte;
+        }
+        self.is_secret_word(&mut segment)
+    }
+
+    /// Whether a segment is a secret's word; it is empty afterwards.
+    fn is_secret_word(&self, segment: &mut String) -> bool {
+        let found = self.words.iter().any(|word| word == segment);
+        segment.clear();
+        found
     }
 
     /// Whether a `name=value` or `"name":value` pair with the name of a secret stands in the text.
@@ -250,11 +295,25 @@ impl Redaction {
 /// Bytes of a name that are looked at: the search for pairs stays linear.
 const NAME_BYTES_MAX: usize = 128;
 
+/// Whether a segment of a name ends between two of its bytes: `user-Pin`, `userPin`, `pin2`. A run of capitals is one
+/// segment (`CSRFtoken`).
+const fn is_boundary(before: u8, byte: u8) -> bool {
+    let between_kinds = before.is_ascii_digit() != byte.is_ascii_digit();
+    let word_begins = before.is_ascii_lowercase() && byte.is_ascii_uppercase();
+    !byte.is_ascii_alphanumeric() || between_kinds || word_begins
+}
+
 /// A name to compare by: percent-decoded, letters and digits only, in lower case.
 fn normal(name: &[u8]) -> String {
-    let mut normal = String::with_capacity(name.len().min(NAME_BYTES_MAX));
+    let plain = unescaped(name).filter(u8::is_ascii_alphanumeric);
+    plain.map(|byte| char::from(byte.to_ascii_lowercase())).collect()
+}
+
+/// The bytes of a name, percent-decoded.
+fn unescaped(name: &[u8]) -> impl Iterator<Item = u8> {
     let mut rest = name;
-    while let Some((&first, after)) = rest.split_first() {
+    core::iter::from_fn(move || {
+        let (&first, after) = rest.split_first()?;
         let (byte, after) = match (first, after) {
             (b'%', [high, low, after @ ..]) => match (hex(*high), hex(*low)) {
                 (Some(high), Some(low)) => (high << 4 | low, after),
@@ -262,12 +321,9 @@ fn normal(name: &[u8]) -> String {
             },
             _ => (first, after),
         };
-        if byte.is_ascii_alphanumeric() {
-            normal.push(char::from(byte.to_ascii_lowercase()));
-        }
         rest = after;
-    }
-    normal
+        Some(byte)
+    })
 }
 
 /// A value of a form without its escapes.
@@ -322,7 +378,7 @@ mod tests {
             ("/a?next=%2Fb%3Ftoken%3Dhunter2&z=1", "/a?next=[redacted]&z=1"),
         ] {
             assert_eq!(Redaction::default().uri(uri), expected);
-            assert_eq!(Redaction::new(false, SECRET_NAMES).uri(uri), uri);
+            assert_eq!(Redaction::new(false, SECRET_NAMES, SECRET_WORDS).uri(uri), uri);
         }
     }
 
@@ -354,14 +410,92 @@ mod tests {
         ] {
             let by_default = Redaction::default();
             assert_eq!(by_default.hides(variable.as_bytes(), value), hidden, "{variable} {value}");
-            let off = Redaction::new(false, SECRET_NAMES);
+            let off = Redaction::new(false, SECRET_NAMES, SECRET_WORDS);
             assert!(!off.hides(variable.as_bytes(), value));
+        }
+    }
+
+    /// Words are compared with segments of names, not with parts of words.
+    #[test]
+    fn words() {
+        let by_default = Redaction::default();
+        for word in SECRET_WORDS {
+            let (upper, capital) =
+                (word.to_uppercase(), format!("{}{}", &word[..1].to_uppercase(), &word[1..]));
+            for name in [
+                word.to_owned(),
+                upper.clone(),
+                format!("user_{word}"),
+                format!("{word}-id"),
+                format!("user{capital}"),
+                format!("user[{word}]"),
+                format!("{word}2"),
+                format!("X-{upper}"),
+                format!("a.{word}.b"),
+                format!("%5f{word}"),
+            ] {
+                assert!(by_default.is_secret(name.as_bytes()), "{name}");
+            }
+            for name in [format!("x{word}"), format!("{word}x"), format!("X{upper}Y")] {
+                assert!(!by_default.is_secret(name.as_bytes()), "{name}");
+            }
+        }
+        for name in [
+            "keyboard",
+            "keyword",
+            "monkey",
+            "sign",
+            "design",
+            "signal",
+            "pinned",
+            "spin",
+            "coding",
+            "decode",
+            "author",
+            "authority",
+            "cardinal",
+            "discard",
+            "compass",
+            "passage",
+            "sidebar",
+            "aside",
+            "essay",
+            "obsession",
+            "q",
+            "id",
+            "page",
+            "",
+        ] {
+            assert!(!by_default.is_secret(name.as_bytes()), "{name}");
+        }
+        for (variable, value, hidden) in [
+            ("REQUEST_HEADERS:X-Auth", "abc", true),
+            ("REQUEST_HEADERS:X-CSRF", "abc", true),
+            ("REQUEST_HEADERS:X-Author", "abc", false),
+            ("ARGS:code", "abc", true),
+            ("ARGS:sid", "abc", true),
+            ("ARGS:keyboard", "qwertz", false),
+            ("REQUEST_HEADERS:Referer", "http://a/?code=abc&state=x", true),
+            ("REQUEST_HEADERS:Referer", "http://a/?keyword=abc", false),
+        ] {
+            assert_eq!(by_default.hides(variable.as_bytes(), value), hidden, "{variable} {value}");
+        }
+        for (uri, expected) in [
+            ("/cb?code=abc&state=x", "/cb?code=[redacted]&state=x"),
+            ("/a?userPin=1&zoom=2", "/a?userPin=[redacted]&zoom=2"),
+            ("/a?k%65y=1", "/a?k%65y=[redacted]"),
+            ("/a?sign=up&keyboard=de", "/a?sign=up&keyboard=de"),
+        ] {
+            assert_eq!(by_default.uri(uri), expected);
         }
     }
 
     #[test]
     fn names_are_configurable() {
-        let redaction = Redaction::new(true, ["iban", ""]);
+        let redaction = Redaction::new(true, ["iban", ""], ["tax", ""]);
+        assert!(redaction.hides(b"ARGS:user_tax", "1"));
+        assert!(!redaction.hides(b"ARGS:syntax", "1"));
+        assert!(!redaction.hides(b"ARGS:code", "1"));
         assert!(redaction.hides(b"ARGS:my_IBAN", "DE00"));
         assert!(!redaction.hides(b"ARGS:password", "hunter2"));
         assert!(redaction.hides(b"REQUEST_HEADERS:authorization", "Basic abc"));

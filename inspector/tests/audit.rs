@@ -168,7 +168,7 @@ fn secrets_stay_out() {
             assert!(!masked.contains("hunter2"), "{name}: {masked}");
             assert!(masked.contains(rule) && masked.contains("[redacted]"), "{name}: {masked}");
         }
-        let open = Settings { redaction: Redaction::new(false, []), ..Settings::default() };
+        let open = Settings { redaction: Redaction::new(false, [], []), ..Settings::default() };
         let open = record(&mut inspector(&rules, open), path, headers, body).unwrap();
         assert!(open.contains("hunter2"), "{name}: {open}");
     }
@@ -190,7 +190,8 @@ fn what_rules_sanitise_stays_out() {
         ("REQUEST_URI", "sanitiseMatched", "/hunter2", &[], ""),
         ("ARGS", "sanitiseMatchedBytes:1/2", "/?note=hunter2", &[], ""),
     ] {
-        let settings = || Settings { redaction: Redaction::new(false, []), ..Settings::default() };
+        let settings =
+            || Settings { redaction: Redaction::new(false, [], []), ..Settings::default() };
         let rule = |action: &str| {
             format!("SecRule {targets} \"@contains hunter2\" \"id:1,{DENY}{action}\"")
         };
@@ -322,7 +323,7 @@ fn records_are_bounded() {
     // Each byte takes six when it is escaped.
     let body: String = (0..40).map(|arg| format!("a{arg}={}&", "%01".repeat(5_000))).collect();
     let path = format!("/{}", "a".repeat(100_000));
-    let open = Settings { redaction: Redaction::new(false, []), ..Settings::default() };
+    let open = Settings { redaction: Redaction::new(false, [], []), ..Settings::default() };
     let long = "\u{1}".repeat(5_000);
     let headers: Vec<(&str, &str)> = (0..200).map(|_| ("x-long", long.as_str())).collect();
     let headers = [&headers[..], &[FORM]].concat();

@@ -21,7 +21,7 @@ use tokio::time::sleep;
 
 use crate::guarded::Guarded;
 use crate::redis::RedisStore;
-use crate::store::{Ask, Store, Taking};
+use crate::store::{Ask, Store, StoreError, Taking};
 
 use known::{Known, insert, text};
 use line::{Line, Seen};
@@ -29,6 +29,12 @@ pub use scenario::{BanScenario, IPV6_PREFIX, IPV6_PREFIXES};
 
 /// Bans that are kept; of more, those that end first are forgotten.
 pub const BANS_MAX: usize = 10_000;
+
+/// The widest networks that may be banned by hand, by the lengths of their prefixes: of IPv4, and of IPv6.
+pub const WIDEST_BANS: (u8, u8) = (8, 16);
+
+/// The longest time for which somebody may be banned by hand: 366 days.
+pub const BAN_SECONDS_MAX: u64 = 366 * 86_400;
 
 /// How often the bans of other processes are asked for.
 const REFRESH: Duration = Duration::from_millis(250);
@@ -110,7 +116,40 @@ impl Bans {
         Some(scenario)
     }
 
-    async fn ban(&self, network: Cidr, end: u64, now_seconds: u64) {
+    /// The bans that hold, in the order of their networks: of those behind `after` the first `count`, each with its
+    /// end in seconds since 1970.
+    #[must_use]
+    pub fn page(&self, after: Option<Cidr>, count: usize, now_seconds: u64) -> Vec<(Cidr, u64)> {
+        let mut bans = self.holding(now_seconds);
+        bans.retain(|(network, _)| after.is_none_or(|after| *network > after));
+        bans.sort_unstable();
+        bans.truncate(count);
+        bans
+    }
+
+    /// Bans a network until `end`, or for longer if it is banned for longer already. Returns whether all processes
+    /// learn of it now: while Redis is unreachable only this one refuses, and tells Redis afterwards.
+    pub async fn add(&self, network: Cidr, end: u64, now_seconds: u64) -> bool {
+        self.ban(network, end, now_seconds).await
+    }
+
+    /// Ends the ban of a network, and returns whether there was one. A ban of a wider network stays, and so do the
+    /// buckets of scenarios: if one is still full, the next refusal bans again.
+    ///
+    /// # Errors
+    ///
+    /// When Redis does not answer: then nothing has changed, here or elsewhere.
+    pub async fn remove(&self, network: Cidr, now_seconds: u64) -> Result<bool, StoreError> {
+        if let Some(line) = &self.redis {
+            line.remove(network).await?;
+            line.untold().remove(&network);
+        }
+        let end = self.write().until.remove(&network);
+        self.changes.fetch_add(1, Ordering::Release);
+        Ok(end.is_some_and(|end| end > now_seconds))
+    }
+
+    async fn ban(&self, network: Cidr, end: u64, now_seconds: u64) -> bool {
         {
             let mut known = self.write();
             known.note(network);
@@ -119,8 +158,9 @@ impl Bans {
         self.changes.fetch_add(1, Ordering::Release);
         if let Some(line) = &self.redis {
             insert(&mut line.untold(), network, end, now_seconds);
-            line.tell(now_seconds).await;
+            return line.tell(now_seconds).await;
         }
+        true
     }
 
     /// Keeps looking for the bans of others, and forgets those that are over. While Redis is away each process
@@ -214,6 +254,38 @@ mod tests {
         );
         assert_eq!(bans.list(NOW), format!("192.0.2.1 deny until={}\n", NOW + 599));
         assert_eq!((bans.list(NOW + 600), bans.len()), (String::new(), 1));
+    }
+
+    #[tokio::test]
+    async fn bans_by_hand() {
+        let bans = Bans::new(Arc::new(MemoryStore::new(100)), None);
+        let network = |text: &str| Cidr::parse(text).unwrap();
+        let all = ["10.0.0.1", "192.0.2.0/24", "2001:db8::/32"].map(network);
+        for ban in all {
+            assert!(bans.add(ban, NOW + 60, NOW).await);
+        }
+        let of = |text: &str| bans.of(text.parse().unwrap(), NOW);
+        assert_eq!(of("192.0.2.77"), Some(NOW + 60));
+        assert_eq!((of("192.0.3.1"), of("2001:db8:1::1")), (None, Some(NOW + 60)));
+        // In pages, the last of which is empty.
+        let page = |after, count| -> Vec<Cidr> {
+            bans.page(after, count, NOW).into_iter().map(|(network, _)| network).collect()
+        };
+        assert_eq!(page(None, 10), all);
+        assert_eq!(page(None, 2), all[..2]);
+        assert_eq!(page(Some(all[1]), 2), all[2..]);
+        assert_eq!(page(Some(network("11.0.0.0/8")), 1), all[1..2]);
+        assert_eq!(page(Some(all[2]), 2), []);
+        // What is over is in none, and a ban never becomes shorter.
+        assert!(bans.page(None, 10, NOW + 60).is_empty());
+        bans.add(all[0], NOW + 30, NOW).await;
+        assert_eq!(of("10.0.0.1"), Some(NOW + 60));
+        let changes = bans.changes();
+        assert_eq!(bans.remove(all[1], NOW).await, Ok(true));
+        assert_eq!(bans.remove(all[1], NOW).await, Ok(false));
+        assert!(bans.changes() > changes);
+        assert_eq!((of("192.0.2.77"), page(None, 10).len()), (None, 2));
+        assert_eq!(bans.list(NOW).lines().count(), 2);
     }
 
     /// Who is banned once `refused` has been, with a prefix of so many bits: the others are looked up.

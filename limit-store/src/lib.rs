@@ -27,6 +27,7 @@ mod guarded;
 mod key;
 mod limit;
 mod memory;
+mod over_limit;
 mod redis;
 mod state;
 mod store;
@@ -35,12 +36,15 @@ pub use self::redis::{
     Call, Redis, RedisConfig, RedisConfigError, RedisCounters, RedisStore, RedisTls, Reply, Script,
     Topology,
 };
-pub use bans::{BANS_MAX, BanScenario, Bans, IPV6_PREFIX, IPV6_PREFIXES};
+pub use bans::{
+    BAN_SECONDS_MAX, BANS_MAX, BanScenario, Bans, IPV6_PREFIX, IPV6_PREFIXES, WIDEST_BANS,
+};
 pub use clock::Clock;
 pub use guarded::{Guarded, GuardedCounters};
 pub use key::Key;
 pub use limit::{Algorithm, Limit, LimitError};
 pub use memory::MemoryStore;
+pub use over_limit::OverLimitCache;
 pub use store::{
     ASKS_MAX, Answer, Ask, DecidedBy, OnStoreFailure, Pending, Return, Store, StoreError, Taking,
 };

@@ -98,6 +98,10 @@ pub enum DecidedBy {
     Store,
     /// Nobody: the store was not there, and [`OnStoreFailure`] says what then.
     StoreFailure(OnStoreFailure),
+    /// An [`OverLimitCache`](crate::OverLimitCache), which knows that the store refuses it.
+    OverLimitCache,
+    /// Nobody: another ask of an all-or-nothing call is known to be refused. The answer says nothing of this limit.
+    NotAsked,
 }
 
 /// Why a store did not answer.

@@ -1,9 +1,10 @@
 //! The admin port: HTTP/1.1 for operators and their tools.
 //!
-//! `/metrics`, `/healthz` (the process runs), `/readyz` (it takes requests; if not, why) and `/log-level` are
-//! here; what a service has besides, an [`AdminHandler`] of its own answers. Which requests are answered at
-//! all is decided in `guard`.
+//! `/metrics`, `/livez` and `/healthz` (the process runs), `/readyz` (it takes requests; if not, why) and `/log-level`
+//! are here; what a service has besides, an [`AdminHandler`] of its own answers. Which requests are answered at
+//! all is decided in `guard`, and by the token of the port in `access`.
 
+mod access;
 mod guard;
 
 use core::{convert::Infallible, fmt, panic::AssertUnwindSafe, time::Duration};
@@ -42,6 +43,8 @@ use crate::{
     telemetry::LogLevel,
     tls::Gate,
 };
+pub(crate) use access::Access;
+use access::METRICS;
 
 /// What requests to the port may take.
 #[derive(Clone, Copy, Debug)]
@@ -128,12 +131,15 @@ impl fmt::Debug for AdminPort {
 }
 
 /// What all connections share.
+#[derive(Clone)]
 pub(crate) struct Admin {
     port: AdminPort,
     causes: watch::Receiver<Causes>,
-    hosts: Vec<String>,
+    access: Access,
+    /// Whether only what is open to everybody is answered.
+    probes_only: bool,
     /// The thread that answers, away from those that serve Envoy.
-    desk: Evaluators,
+    desk: Arc<Evaluators>,
     /// Whether something that takes long is under way.
     busy: Arc<AtomicBool>,
     bounds: Bounds,
@@ -145,11 +151,17 @@ impl Admin {
     pub(crate) fn new(
         port: AdminPort,
         causes: watch::Receiver<Causes>,
-        hosts: Vec<String>,
+        access: Access,
     ) -> io::Result<Arc<Self>> {
-        // A connection has one request at a time, so that all of them fit.
-        let desk = Evaluators::start(1, BOUNDS.connections, Priority::Admin)?;
-        Ok(Arc::new(Self { port, causes, hosts, desk, busy: Arc::default(), bounds: BOUNDS }))
+        // A connection has one request at a time, so that all of them fit: those of probes as well.
+        let desk = Arc::new(Evaluators::start(1, 2 * BOUNDS.connections, Priority::Admin)?);
+        let (busy, bounds) = (Arc::default(), BOUNDS);
+        Ok(Arc::new(Self { port, causes, access, probes_only: false, desk, busy, bounds }))
+    }
+
+    /// The same for a listener that answers probes alone.
+    pub(crate) fn for_probes(&self) -> Arc<Self> {
+        Arc::new(Self { probes_only: true, ..self.clone() })
     }
 }
 
@@ -203,10 +215,9 @@ where
 
 async fn answer(request: Request<Incoming>, admin: &Arc<Admin>) -> AdminAnswer {
     let (head, body) = request.into_parts();
-    let seen = guard::Seen { method: &head.method, path: head.uri.path(), headers: &head.headers };
-    let mut answer = match guard::check(&seen, &admin.hosts) {
-        Err((status, why)) => text(status, why.to_owned()),
-        Ok(()) => match read(body, &head.method, &admin.bounds).await {
+    let mut answer = match admin.access.refuse(&head, admin.probes_only) {
+        Some(answer) => answer,
+        None => match read(body, &head.method, &admin.bounds).await {
             Err((status, why)) => text(status, why.to_owned()),
             Ok(body) => {
                 let accept = head.headers.get(header::ACCEPT);
@@ -280,8 +291,8 @@ async fn handled(request: AdminRequest, admin: &Arc<Admin>) -> AdminAnswer {
 /// What is asked to learn whether the process is well.
 fn probe(request: &AdminRequest, admin: &Admin) -> Option<AdminAnswer> {
     match request.path.as_str() {
-        "/healthz" | "/readyz" if request.method != Method::GET => Some(get_only()),
-        "/healthz" => Some(text(StatusCode::OK, "ok\n".to_owned())),
+        "/livez" | "/healthz" | "/readyz" if request.method != Method::GET => Some(get_only()),
+        "/livez" | "/healthz" => Some(text(StatusCode::OK, "ok\n".to_owned())),
         "/readyz" => Some(ready(&admin.causes.borrow())),
         _ => None,
     }
@@ -297,7 +308,8 @@ fn route(request: &AdminRequest, admin: &Admin) -> Handled {
     }
     let handler = &admin.port.handler;
     handler.handle(request).unwrap_or_else(|| {
-        let paths = format!("try /metrics, /healthz, /readyz, /log-level, {}\n", handler.paths());
+        let paths =
+            format!("try /metrics, /livez, /healthz, /readyz, /log-level, {}\n", handler.paths());
         Handled::Now(text(StatusCode::NOT_FOUND, paths))
     })
 }
@@ -311,8 +323,8 @@ fn own(request: &AdminRequest, admin: &Admin) -> Option<AdminAnswer> {
     let is_get = request.method == Method::GET;
     let answer = match request.path.as_str() {
         "/log-level" if request.method == Method::PUT => set_level(request, &admin.port.log_level),
-        "/metrics" | "/log-level" if !is_get => get_only(),
-        "/metrics" => metrics(&admin.port.registry),
+        METRICS | "/log-level" if !is_get => get_only(),
+        METRICS => metrics(&admin.port.registry),
         "/log-level" => level(&admin.port.log_level),
         _ => return None,
     };
@@ -530,7 +542,7 @@ mod tests {
             handler: Arc::new(Mine),
         };
         let (_, causes) = watch::channel(causes);
-        Admin::new(port, causes, Vec::new()).unwrap()
+        Admin::new(port, causes, Access::default()).unwrap()
     }
 
     fn request(method: &str, path: &str, body: &'static str) -> AdminRequest {
@@ -546,9 +558,11 @@ mod tests {
 
     #[tokio::test]
     async fn paths() {
-        let others = "try /metrics, /healthz, /readyz, /log-level, /mine\n";
+        let others = "try /metrics, /livez, /healthz, /readyz, /log-level, /mine\n";
         for (method, path, ready, status, body) in [
             ("GET", "/metrics", true, 200, "# EOF\n"),
+            ("GET", "/livez", false, 200, "ok\n"),
+            ("PUT", "/livez", true, 405, "GET only\n"),
             ("GET", "/healthz", false, 200, "ok\n"),
             ("GET", "/readyz", true, 200, "ready\n"),
             ("GET", "/readyz", false, 503, "canary: it sang\ndraining: it ends\n"),

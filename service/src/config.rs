@@ -115,6 +115,9 @@ pub struct Listen<const PORT: u16 = 9001> {
     /// A Unix socket, or nothing for none.
     #[serde(default)]
     pub unix: Option<UnixSocket>,
+    /// A file with a token that every call has to bring, on the address and on the socket; health is exempt.
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
 }
 
 impl<const PORT: u16> Listen<PORT> {
@@ -126,12 +129,15 @@ impl<const PORT: u16> Listen<PORT> {
         if let Some(socket) = &mut self.unix {
             socket.path = folder.join(&socket.path);
         }
+        if let Some(file) = &mut self.token_file {
+            *file = folder.join(&*file);
+        }
     }
 }
 
 impl<const PORT: u16> Default for Listen<PORT> {
     fn default() -> Self {
-        Self { tcp: local::<PORT>(), tls: None, unix: None }
+        Self { tcp: local::<PORT>(), tls: None, unix: None, token_file: None }
     }
 }
 
@@ -196,7 +202,17 @@ pub struct Admin<const PORT: u16 = 9101> {
     /// Address and port, or nothing for no admin listener. By default `PORT` of this machine alone.
     #[serde(default = "local::<PORT>", deserialize_with = "address")]
     pub address: Option<SocketAddr>,
-    /// Whether the address may be one that other machines reach although nobody is asked who he is there.
+    /// A file with a token that every request has to bring, but for probes; or nothing for none.
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
+    /// Whether `/metrics` needs no token.
+    #[serde(default)]
+    pub open_metrics: bool,
+    /// Address and port of a listener for probes alone, in plain text and without authentication, or nothing for
+    /// none.
+    #[serde(default, deserialize_with = "address")]
+    pub probe_address: Option<SocketAddr>,
+    /// Whether the address may be one that other machines reach although nobody authenticates there.
     #[serde(default)]
     pub allow_remote: bool,
     /// Names under which the port is reached, besides addresses and `localhost`: requests for other names
@@ -210,7 +226,15 @@ pub struct Admin<const PORT: u16 = 9101> {
 
 impl<const PORT: u16> Default for Admin<PORT> {
     fn default() -> Self {
-        Self { address: local::<PORT>(), allow_remote: false, hosts: Vec::new(), tls: None }
+        Self {
+            address: local::<PORT>(),
+            token_file: None,
+            open_metrics: false,
+            probe_address: None,
+            allow_remote: false,
+            hosts: Vec::new(),
+            tls: None,
+        }
     }
 }
 
@@ -220,15 +244,18 @@ impl<const PORT: u16> Admin<PORT> {
         if let Some(tls) = &mut self.tls {
             tls.resolve(folder);
         }
+        if let Some(file) = &mut self.token_file {
+            *file = folder.join(&*file);
+        }
     }
 
-    /// Whether the address is one of this machine alone, clients have to show a certificate, or the operator wants it
-    /// otherwise.
+    /// Whether the address is one of this machine alone, clients authenticate by token or certificate, or the operator
+    /// wants it otherwise.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
-        let asks = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        let certificate = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
         let is_local = self.address.is_none_or(|address| address.ip().is_loopback());
-        is_local || asks || self.allow_remote
+        is_local || certificate || self.token_file.is_some() || self.allow_remote
     }
 }
 
@@ -249,8 +276,8 @@ pub fn check_listeners<const GRPC: u16, const ADMIN: u16>(
     ensure(
         admin.is_allowed(),
         "admin.address",
-        "other machines could reach it, and nobody is asked who he is: write an address of this machine \
-         (127.0.0.1), a client_ca in admin.tls, or admin.allow_remote: true",
+        "other machines could reach it without authentication: write an address of this machine (127.0.0.1), \
+         admin.token_file, a client_ca in admin.tls, or admin.allow_remote: true",
     )?;
     for (key, tls) in [("listen.tls", &listen.tls), ("admin.tls", &admin.tls)] {
         tls.as_ref().map_or(Ok(()), Tls::check).map_err(|message| (key, message))?;

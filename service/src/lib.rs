@@ -33,6 +33,7 @@ pub mod status;
 pub mod store;
 pub mod telemetry;
 pub mod tls;
+pub mod token;
 
 pub use client::Client;
 pub use clock::now;

@@ -12,7 +12,7 @@ use tokio::{
 };
 use tokio_stream::{Stream, StreamExt as _};
 
-use crate::{config::UnixSocket, tls::TlsError};
+use crate::{config::UnixSocket, tls::TlsError, token::TokenError};
 
 /// How long nothing is accepted after an error.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -28,6 +28,11 @@ impl BindError {
     /// A listener whose certificates are no good.
     pub(crate) fn of_tls(address: SocketAddr, error: TlsError) -> Self {
         Self { address: address.to_string(), error: error.into() }
+    }
+
+    /// A listener whose token is no good.
+    pub(crate) fn of_token(listener: &str, error: TokenError) -> Self {
+        Self { address: format!("the {listener} port"), error: error.into() }
     }
 }
 

@@ -13,7 +13,7 @@ use prometheus_client::{
     registry::{Metric, Registry},
 };
 
-use crate::{process, tls::TlsMetrics};
+use crate::{process, tls::TlsMetrics, token::TokenMetrics};
 
 /// The labels of a family: `label!(KindLabel, kind: &'static str)`.
 #[macro_export]
@@ -218,6 +218,22 @@ pub const CERTIFICATES: Described = Described::counter(
     "Certificates that were read anew: success, or failure (those before stay in use)",
 );
 
+/// Requests without the token of a listener.
+pub const UNAUTHENTICATED: Described = Described::counter(
+    "glacis_unauthenticated",
+    "requests",
+    &["listener"],
+    "Requests and gRPC calls that were rejected because they did not bring the listener's token",
+);
+
+/// Token files that were reloaded.
+pub const TOKENS: Described = Described::counter(
+    "glacis_token_reloads",
+    "reloads",
+    &["listener", "result"],
+    "Token files that were reloaded: success, or failure (the token before stays in use)",
+);
+
 /// Attempts, by how they ended.
 pub const RESULTS: [&str; 2] = [SUCCESS, FAILURE];
 pub(crate) const SUCCESS: &str = "success";
@@ -267,6 +283,8 @@ pub struct ServiceMetrics {
     pub reloads: ReloadCounts,
     /// What is counted of TLS.
     pub tls: TlsMetrics,
+    /// Counters of authentication by token.
+    pub tokens: TokenMetrics,
 }
 
 impl ServiceMetrics {
@@ -276,11 +294,14 @@ impl ServiceMetrics {
             lag: Gauge::default(),
             reloads: ReloadCounts::default(),
             tls: TlsMetrics::default(),
+            tokens: TokenMetrics::default(),
         };
         LAG.register(registry, metrics.lag.clone());
         metrics.reloads.register(&RELOADS, registry);
         HANDSHAKES.register(registry, metrics.tls.handshakes.clone());
         CERTIFICATES.register(registry, metrics.tls.reloads.clone());
+        UNAUTHENTICATED.register(registry, metrics.tokens.rejected.clone());
+        TOKENS.register(registry, metrics.tokens.reloads.clone());
         let build: Family<VersionLabel, Gauge> = Family::default();
         build.get_or_create(&VersionLabel { version }).set(1);
         BUILD.register(registry, build);

@@ -1,7 +1,10 @@
 //! Serving, and ending in good order.
 
 use core::{fmt, future::Future, net::SocketAddr, time::Duration};
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use axum::routing;
 use http_body_util::Full;
@@ -22,11 +25,12 @@ use tonic::{
 use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{
-    admin::{self, AdminPort},
+    admin::{self, Access, AdminPort},
     config::{Admin, Drain, Listen},
     listener::{self, BindError, patient},
     readiness::{Causes, DRAINING, Readiness},
     tls::{Gate, Tls, TlsMetrics, secured},
+    token::{Token, TokenMetrics, guarded},
 };
 
 /// HTTP/2 streams that one connection may have open: Envoy opens one per request under inspection.
@@ -50,7 +54,9 @@ pub struct Server {
     tcp: Option<(TcpListener, Option<Gate>)>,
     unix: Option<(UnixListener, PathBuf)>,
     admin: Option<(TcpListener, Option<Gate>)>,
-    admin_hosts: Vec<String>,
+    probes: Option<TcpListener>,
+    access: Access,
+    grpc_token: Option<Token>,
 }
 
 /// Serving failed.
@@ -81,7 +87,7 @@ impl Server {
     /// Binds all sockets, before anything else is done: a process that cannot listen must not start.
     ///
     /// # Errors
-    /// When an address is in use or not allowed, or certificates are no good.
+    /// When an address is in use or not allowed, or certificates or tokens are no good.
     pub async fn bind<const GRPC: u16, const ADMIN: u16>(
         listen: &Listen<GRPC>,
         admin_config: &Admin<ADMIN>,
@@ -93,7 +99,17 @@ impl Server {
         };
         let (address, tls) = (admin_config.address, admin_config.tls.as_ref());
         let admin = bind("admin", ADMIN_PROTOCOLS, address, tls).await?;
-        Ok(Self { tcp, unix, admin, admin_hosts: admin_config.hosts.clone() })
+        let probes = match admin_config.probe_address {
+            Some(address) => Some(listener::tcp(address).await?),
+            None => None,
+        };
+        let grpc_token = token("grpc", listen.token_file.as_deref())?;
+        let access = Access {
+            hosts: admin_config.hosts.clone(),
+            token: token("admin", admin_config.token_file.as_deref())?,
+            open_metrics: admin_config.open_metrics,
+        };
+        Ok(Self { tcp, unix, admin, probes, access, grpc_token })
     }
 
     /// Counts handshakes there, and looks after certificates: they are read anew when their content has
@@ -114,6 +130,23 @@ impl Server {
         Ok(())
     }
 
+    /// Counts requests without a token there, and reloads tokens when their files change, as
+    /// [`reload::watch`](crate::reload::watch) does it. To be called within a runtime.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn watch_tokens(
+        &mut self,
+        interval: Option<Duration>,
+        metrics: &TokenMetrics,
+    ) -> io::Result<()> {
+        for token in [&mut self.grpc_token, &mut self.access.token].into_iter().flatten() {
+            token.count_in(metrics);
+            token.watch(interval)?;
+        }
+        Ok(())
+    }
+
     /// The address of the TCP listener.
     #[must_use]
     pub fn tcp_address(&self) -> Option<SocketAddr> {
@@ -124,6 +157,12 @@ impl Server {
     #[must_use]
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref().and_then(|(listener, _)| listener.local_addr().ok())
+    }
+
+    /// The address of the listener for probes.
+    #[must_use]
+    pub fn probe_address(&self) -> Option<SocketAddr> {
+        self.probes.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
     /// Serves `routes` and the gRPC health service until `end` is ready. Then health says `NOT_SERVING`, as it
@@ -146,13 +185,15 @@ impl Server {
         let (health, health_service) = tonic_health::server::health_reporter();
         report(&health, name, &readiness.subscribe()).await;
         tokio::spawn(keep_reporting(health.clone(), name, readiness.subscribe()));
+        // Health is added behind the token: probes and Envoy's health checks have none.
+        let routes = match self.grpc_token {
+            Some(token) => guarded(routes, token),
+            None => routes,
+        };
         let routes = with_probe(routes.add_service(health_service), readiness.subscribe());
         let (close, _) = watch::channel(false);
-        if let Some((listener, gate)) = self.admin {
-            let admin = admin::Admin::new(port, readiness.subscribe(), self.admin_hosts);
-            let admin = admin.map_err(ServeError::Thread)?;
-            tokio::spawn(admin::serve(listener, gate, admin));
-        }
+        let listeners = (self.admin, self.probes);
+        serve_admin(listeners, port, readiness.subscribe(), self.access)?;
         let mut serving = JoinSet::new();
         match self.tcp {
             Some((listener, Some(gate))) => {
@@ -198,6 +239,26 @@ impl Server {
     }
 }
 
+/// Serves the admin port and that of probes, where there are such, until the process ends.
+fn serve_admin(
+    (admin, probes): (Option<(TcpListener, Option<Gate>)>, Option<TcpListener>),
+    port: AdminPort,
+    causes: watch::Receiver<Causes>,
+    access: Access,
+) -> Result<(), ServeError> {
+    if admin.is_none() && probes.is_none() {
+        return Ok(());
+    }
+    let desk = admin::Admin::new(port, causes, access).map_err(ServeError::Thread)?;
+    if let Some(listener) = probes {
+        tokio::spawn(admin::serve(listener, None, desk.for_probes()));
+    }
+    if let Some((listener, gate)) = admin {
+        tokio::spawn(admin::serve(listener, gate, desk));
+    }
+    Ok(())
+}
+
 /// Why a listener has ended that nobody has told to.
 fn unasked(finished: Result<Result<(), transport::Error>, JoinError>) -> ServeError {
     match finished {
@@ -212,6 +273,11 @@ fn unasked(finished: Result<Result<(), transport::Error>, JoinError>) -> ServeEr
 fn with_probe(routes: Routes, causes: watch::Receiver<Causes>) -> Routes {
     let answer = move || core::future::ready(admin::ready(&causes.borrow()).map(Full::new));
     routes.into_axum_router().route("/readyz", routing::get(answer)).into()
+}
+
+fn token(listener: &'static str, file: Option<&Path>) -> Result<Option<Token>, BindError> {
+    let token = file.map(|file| Token::load(listener, file)).transpose();
+    token.map_err(|error| BindError::of_token(listener, error))
 }
 
 /// A listener for what `protocols` name, with or without TLS.

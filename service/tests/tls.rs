@@ -111,7 +111,7 @@ impl Running {
         put(&folder, "tls.key", &server.key);
         put(&folder, "ca.crt", &clients.pem);
         let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let listen: Listen = Listen { tcp: any, tls: Some(tls.clone()), unix: None };
+        let listen: Listen = Listen { tcp: any, tls: Some(tls.clone()), ..Listen::default() };
         let admin: Admin = Admin { address: any, tls: Some(tls), ..Admin::default() };
         let mut bound = Server::bind(&listen, &admin).await.unwrap();
         let (mut registry, metrics) = (Registry::default(), TlsMetrics::default());

@@ -41,7 +41,7 @@ async fn sockets() {
             }
         };
         let socket = UnixSocket { path: path.clone(), mode: 0o600, user: None, group: None };
-        let listen: Listen = Listen { tcp: None, tls: None, unix: Some(socket) };
+        let listen: Listen = Listen { tcp: None, unix: Some(socket), ..Listen::default() };
         let admin: Admin = Admin { address: None, ..Admin::default() };
         let bound = Server::bind(&listen, &admin).await;
         match (bound, error) {

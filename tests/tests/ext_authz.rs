@@ -28,10 +28,12 @@ const SHIPPED: &str = "envoy-configs/ext-authz/envoy.yaml";
 const CONFIG: &str = r#"
 networks: {entries: ["127.66.0.0/16 deny", "127.7.0.0/16 tag=office"]}
 api_keys:
+  from: [{header: x-api-key}, {query: key}, {cookie: key}]
   clients:
   - name: acme
     keys: [{hash: "sha256:afacab3575137afa4e00d9cbcafcb14c9ae25f779d964eb0ea5b2c4eb5dfd163"}]
 otherwise: allow
+max_message_bytes: 1048576
 policies:
 - {name: admin, match: {paths: ["/admin/**"]}, require: {tags: [office]}}
 - {name: orders, match: {paths: ["/orders/**"]}, require: {api_key: {}}}
@@ -77,8 +79,18 @@ struct Stack {
 }
 
 impl Stack {
-    /// `listen` is where the service listens besides its admin port; `edits` change Envoy's configuration.
+    /// The service listens on a Unix socket or on TCP; `edits` change Envoy's configuration.
     fn start(name: &str, over_unix: bool, edits: &[(&str, &str)]) -> Self {
+        Self::start_with(name, over_unix, None, edits)
+    }
+
+    /// With a `token` the service wants it for every call.
+    fn start_with(
+        name: &str,
+        over_unix: bool,
+        token: Option<&str>,
+        edits: &[(&str, &str)],
+    ) -> Self {
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("ext-authz").join(name);
         let folder = Folder::new(&path).unwrap();
         let [proxy, envoy_admin, grpc, admin, upstream_port] = ports::free().unwrap();
@@ -87,13 +99,18 @@ impl Stack {
         let port =
             |old: u16, new: u16| (format!("port_value: {old}}}"), format!("port_value: {new}}}"));
         let mut all = vec![port(10000, proxy), port(9901, envoy_admin), port(8080, upstream_port)];
+        let wanted = token.map(|token| {
+            folder.write("token", token).unwrap();
+            ", token_file: token"
+        });
+        let wanted = wanted.unwrap_or_default();
         let (listen, place) = match over_unix {
             true => (
-                format!("{{tcp: null, unix: {{path: {}}}}}", socket.display()),
+                format!("{{tcp: null, unix: {{path: {}}}{wanted}}}", socket.display()),
                 format!("{{pipe: {{path: {}}}}}", socket.display()),
             ),
             false => (
-                format!("{{tcp: 127.0.0.1:{grpc}}}"),
+                format!("{{tcp: 127.0.0.1:{grpc}{wanted}}}"),
                 format!("{{socket_address: {{address: 127.0.0.1, port_value: {grpc}}}}}"),
             ),
         };
@@ -232,7 +249,7 @@ fn the_upstream_learns_who_it_is() {
     let request = Request::get("/echo")
         .header("x-api-key", "acme-key")
         .header("x-glacis-client", "forged")
-        .header("x-glacis-other", "forged");
+        .header("x_glacis_client", "forged");
     let seen = stack.send(CLIENT, &request).text();
     assert!(
         seen.contains("acme") && !seen.contains("acme-key") && !seen.contains("forged"),
@@ -246,6 +263,72 @@ fn the_upstream_learns_who_it_is() {
     assert_eq!(allowed.header("ratelimit"), Some("\"few\";r=1;t=1800"));
 }
 
+/// However the name of its parameter is spelled, and wherever else the key is.
+#[test]
+fn the_upstream_never_sees_a_key() {
+    let stack = Stack::start("keys", false, &[]);
+    let own = ("x-api-key", "acme-key");
+    for (target, headers, status) in [
+        ("/echo?key=acme-key&a=1", &[][..], 200),
+        ("/echo?a=1&key=acme-key&key=acme-key", &[], 200),
+        ("/echo?key=acme%2Dkey", &[], 200),
+        (
+            "/echo?key=acme-key",
+            &[own, ("cookie", "a=1; key=acme-key"), ("cookie", "key=acme-key")],
+            200,
+        ),
+        ("/echo?%6bey=acme-key", &[], 400),
+        ("/echo?k%65y=acme-key", &[own], 400),
+        ("/echo?key=acme-key&%6B%65%79=acme-key", &[], 400),
+        ("/orders/1?%6bey=acme-key", &[], 400),
+        // Other names, of which none is ours: nobody is let in by them.
+        ("/orders/1?k+ey=acme-key", &[], 401),
+        ("/orders/1?+key=acme-key", &[], 401),
+        ("/orders/1?%256bey=acme-key", &[], 401),
+        ("/orders/1?a;key=acme-key", &[], 401),
+        ("/orders/1?KEY=acme-key", &[], 401),
+    ] {
+        let request = headers
+            .iter()
+            .fold(Request::get(target), |request, (name, value)| request.header(name, value));
+        let answer = stack.send(CLIENT, &request);
+        assert_eq!(answer.status, status, "{target} {headers:?}: {}", answer.text());
+        let seen = answer.text();
+        assert!(!seen.contains("acme-key") && !seen.contains("acme%2D"), "{target}: {seen}");
+        if status == 200 {
+            // It counts as that of its client.
+            assert!(seen.contains("x-glacis-client"), "{target}: {seen}");
+        }
+    }
+}
+
+/// An Envoy with the token is answered; the calls of one without it, or with another, fail, and its failure mode
+/// decides. Health checks need no token.
+#[test]
+fn only_an_envoy_with_the_token_is_answered() {
+    const TOKEN: &str = "e2e-0123456789abcdef";
+    const SERVICE: &str = "envoy_grpc: {cluster_name: glacis-ext-authz}\n";
+    let metadata = |token: &str| {
+        format!(
+            "{SERVICE}                initial_metadata: [{{key: authorization, value: \"Bearer {token}\"}}]\n"
+        )
+    };
+    let (good, bad) = (metadata(TOKEN), metadata("another-0123456789abcdef"));
+    for (name, over_unix, edits, statuses, rejected) in [
+        ("token", false, &[(SERVICE, good.as_str())][..], [200, 403], 0.0),
+        ("token-unix", true, &[(SERVICE, good.as_str())], [200, 403], 0.0),
+        ("no-token", false, &[], [503, 503], 2.0),
+        ("no-token-unix", true, &[], [503, 503], 2.0),
+        ("other-token", false, &[(SERVICE, bad.as_str())], [503, 503], 2.0),
+    ] {
+        let stack = Stack::start_with(name, over_unix, Some(TOKEN), edits);
+        let found = [CLIENT, DENIED].map(|from| stack.send(from, &Request::get("/")).status);
+        assert_eq!(found, statuses, "{name}");
+        let counted = stack.metric("glacis_unauthenticated_total{listener=\"grpc\"}");
+        assert!((counted - rejected).abs() < 0.5, "{name}: {counted}");
+    }
+}
+
 #[test]
 fn without_raw_headers_there_is_an_alarm() {
     let stack =
@@ -253,6 +336,47 @@ fn without_raw_headers_there_is_an_alarm() {
     assert_eq!(stack.send(CLIENT, &Request::get("/")).status, 200);
     assert_eq!(stack.send(DENIED, &Request::get("/")).status, 403);
     assert!(stack.metric("glacis_authz_alarms_total{kind=\"no_raw_headers\"}") > 1.5);
+}
+
+/// Bytes that are no text, in places that Envoy sends as text, and bodies that are too large: where the failure mode lets
+/// requests pass, they must not fail.
+#[test]
+fn content_does_not_choose_the_failure_mode() {
+    let open = [
+        ("failure_mode_allow: false", "failure_mode_allow: true"),
+        ("max_request_bytes: 65536", "max_request_bytes: 4194304"),
+        ("pack_as_bytes: true", "pack_as_bytes: false"),
+    ];
+    let stack = Stack::start_with("content", false, None, &open);
+    let post = |body: &[u8]| {
+        let mut request =
+            b"POST /orders/1 HTTP/1.1\r\nhost: shop.example\r\ncontent-type: text/plain\r\n"
+                .to_vec();
+        request.extend(format!("content-length: {}\r\n\r\n", body.len()).bytes());
+        request.extend_from_slice(body);
+        request
+    };
+    let get = |head: &[u8]| [head, b"\r\nhost: shop.example\r\n\r\n"].concat();
+    for (name, request, statuses) in [
+        ("a path", get(b"GET /orders/\xff HTTP/1.1"), &[400, 401][..]),
+        ("a query", get(b"GET /orders/1?a=\xff\xfe HTTP/1.1"), &[400, 401]),
+        ("a field", get(b"GET /orders/1 HTTP/1.1\r\nx-bytes: \xff"), &[400, 401]),
+        ("a host", b"GET /orders/1 HTTP/1.1\r\nhost: \xff.example\r\n\r\n".to_vec(), &[400, 401]),
+        ("a body", post(b"a=\xff\xfe"), &[400, 401]),
+        // With its headers more than the service reads of a message, and no more than Envoy holds.
+        ("a large body", post(&vec![b'a'; 1_048_300]), &[413]),
+    ] {
+        let mut connection = http::Connection::open(Some(CLIENT), stack.proxy).unwrap();
+        let answer = connection.exchange(&request, "GET").unwrap();
+        assert!(statuses.contains(&answer.status), "{name}: {} {}", answer.status, answer.text());
+    }
+    assert!(stack.metric("glacis_authz_refused_total{reason=\"unreadable\"}") > 0.5);
+    for kind in ["protocol", "store", "overload", "panic"] {
+        let errors = stack.metric(&format!("glacis_authz_errors_total{{kind=\"{kind}\"}}"));
+        assert!(errors < 0.5, "{kind}: {errors}");
+    }
+    let failed = stack.envoy.stat("http.glacis.ext_authz.error").unwrap();
+    assert_eq!(failed, 0, "no Check has failed");
 }
 
 /// Envoy decides, as its configuration says: at once when nobody listens, and after the timeout when the service

@@ -17,6 +17,7 @@ Usage: glacis COMMAND [OPTION…]
                                        the wasm-filter
   patches seclang|filter FILE…         virtual patches as rules, or for the wasm-filter
   status                               the breakers of a running Envoy
+  bans list|add|remove                 who is banned by a running ext-authz
   import FORM FILE…                    rules of another firewall as profiles of ext-proc
   bundle --rules FILE                  rules in one piece, for the wasm-filter's first verdict
 
@@ -39,12 +40,29 @@ Say which breakers of a running Envoy are closed, open or half-open, and what ha
 
 Usage: glacis status [OPTION…]
 
-      --admin HOST:PORT   Envoy's admin port; 127.0.0.1:9901 unless told
+      --admin HOST:PORT   Envoy's admin port (127.0.0.1:9901)
+      --token-file FILE   a bearer token, for a proxy before that port that wants one
       --json              for programs
 
 A breaker is what Envoy's health checks and outlier detection make of a cluster: closed while a host is in
 service, open when none is, half-open when none is and probes begin to succeed. It is watched for 0.3 s when it
 is not closed. The exit status is 1 then.
+";
+
+pub(super) const BANS_HELP: &str = "\
+List, add and remove bans of a running ext-authz, through its admin port.
+
+Usage: glacis bans list [OPTION…]
+       glacis bans add NETWORK --seconds N [OPTION…]
+       glacis bans remove NETWORK [OPTION…]
+
+      --admin HOST:PORT   the admin port of ext-authz (127.0.0.1:9102), in plain HTTP
+      --token-file FILE   the token of that port (admin.token_file)
+      --json              for programs
+
+NETWORK is an address (192.0.2.1) or a network (192.0.2.0/24, 2001:db8::/64): at least 8 bits of IPv4, 16 of
+IPv6. A ban lasts for N seconds, at most 31622400 (366 days); adding never shortens one. Where bans are in
+Redis, all services and filters follow within two seconds. remove exits with 1 when the network was not banned.
 ";
 
 pub(super) const IMPORT_HELP: &str = "\

@@ -9,6 +9,27 @@ use crate::ruleset::Rules;
 pub(crate) struct StatusOptions {
     /// `host:port` of Envoy's admin port.
     pub(crate) admin: String,
+    /// A file with a bearer token, where something before that port wants one.
+    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) json: bool,
+}
+
+/// What is done with bans.
+#[derive(Debug)]
+pub(crate) enum BanAction {
+    List,
+    Add { network: String, seconds: u64 },
+    Remove { network: String },
+}
+
+/// `glacis bans`.
+#[derive(Debug)]
+pub(crate) struct BansOptions {
+    pub(crate) action: BanAction,
+    /// `host:port` of the admin port of ext-authz.
+    pub(crate) admin: String,
+    /// A file with the token of that port.
+    pub(crate) token_file: Option<PathBuf>,
     pub(crate) json: bool,
 }
 

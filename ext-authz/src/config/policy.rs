@@ -23,6 +23,16 @@ pub enum AmbiguousPaths {
     Normalize,
 }
 
+/// When a request is counted against its limits.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum LimitOrder {
+    #[default]
+    AfterPolicies,
+    BeforePolicies,
+}
+
 /// A policy.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +45,8 @@ pub struct PolicyConfig {
     pub action: Action,
     #[serde(default)]
     pub require: Require,
+    #[serde(default)]
+    pub limit: Option<LimitOrder>,
 }
 
 /// Which requests: those that fit one of each list that is not empty.

@@ -130,11 +130,32 @@ pub struct StoreConfig {
     pub counters_max: usize,
     pub redis: Option<RedisConfig>,
     pub replicas: u32,
+    pub over_limit_cache: OverLimitCacheConfig,
+}
+
+/// Refusals of limits that are cached before Redis.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct OverLimitCacheConfig {
+    pub entries_max: usize,
+    pub max_ms: u32,
+}
+
+impl Default for OverLimitCacheConfig {
+    fn default() -> Self {
+        Self { entries_max: 32_768, max_ms: 10_000 }
+    }
 }
 
 impl Default for StoreConfig {
     fn default() -> Self {
-        Self { counters_max: 100_000, redis: None, replicas: 1 }
+        Self {
+            counters_max: 100_000,
+            redis: None,
+            replicas: 1,
+            over_limit_cache: OverLimitCacheConfig::default(),
+        }
     }
 }
 

@@ -50,6 +50,7 @@ pub fn metrics_reference() -> String {
         &rows(&table::FAMILIES),
         &rows(&stores::FAMILIES),
         &stores::RETURNS_LOST.row(),
+        &store::CACHE_HITS.row(),
         &rows(ratelimit::FAMILIES),
         &rows(leases::FAMILIES),
         &rows(quota::FAMILIES),

@@ -1,6 +1,8 @@
 //! Every family of metrics, once: registration and `docs/reference/metrics-ext-authz.md` are made from here.
 
-use glacis_service::metrics::{BUILD, CERTIFICATES, Described, HANDSHAKES, LAG, RELOADS};
+use glacis_service::metrics::{
+    BUILD, CERTIFICATES, Described, HANDSHAKES, LAG, RELOADS, TOKENS, UNAUTHENTICATED,
+};
 
 pub(crate) const CHECKS: Described = Described::counter(
     "glacis_authz_checks",
@@ -48,7 +50,7 @@ pub(crate) const ALARMS: Described = Described::counter(
 );
 
 /// All of them, in the order of the documentation.
-pub(crate) const FAMILIES: [Described; 13] = [
+pub(crate) const FAMILIES: [Described; 15] = [
     CHECKS,
     SECONDS,
     REFUSED,
@@ -61,5 +63,7 @@ pub(crate) const FAMILIES: [Described; 13] = [
     LAG,
     HANDSHAKES,
     CERTIFICATES,
+    UNAUTHENTICATED,
+    TOKENS,
     BUILD,
 ];

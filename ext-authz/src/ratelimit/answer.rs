@@ -54,15 +54,18 @@ pub(crate) fn ask(counted: &Counted, on_store_failure: OnStoreFailure) -> Result
 /// How a descriptor stands by the store's answer, at `now_seconds` since 1970.
 pub(crate) fn standing(counted: &Counted, answer: &Answer, now_seconds: u64) -> Standing {
     let is_over = match answer.decided_by {
-        DecidedBy::StoreFailure(OnStoreFailure::Allow) => false,
+        DecidedBy::StoreFailure(OnStoreFailure::Allow) | DecidedBy::NotAsked => false,
         DecidedBy::StoreFailure(OnStoreFailure::Deny) => true,
-        DecidedBy::Store | DecidedBy::StoreFailure(OnStoreFailure::Local) => answer.remaining == 0,
+        DecidedBy::Store
+        | DecidedBy::OverLimitCache
+        | DecidedBy::StoreFailure(OnStoreFailure::Local) => answer.remaining == 0,
     };
     let period = u64::from(counted.unit.seconds());
     let until = period - now_seconds % period;
     // The store's clock, where it has said something of its window.
     let told = answer.reset_after.as_secs() + u64::from(answer.reset_after.subsec_nanos() > 0);
-    let reset = if answer.decided_by == DecidedBy::Store && told > 0 { told } else { until };
+    let of_store = matches!(answer.decided_by, DecidedBy::Store | DecidedBy::OverLimitCache);
+    let reset = if of_store && told > 0 { told } else { until };
     let remaining = answer.remaining.saturating_sub(1).min(counted.per_unit);
     Standing {
         is_over,

@@ -172,7 +172,9 @@ impl Shared {
         if !asks.is_empty() {
             answers = self.store.take(&asks, Taking::EachForItself).await?;
         }
-        let is_away = |answer: &glacis_limit_store::Answer| answer.decided_by != DecidedBy::Store;
+        let is_away = |answer: &glacis_limit_store::Answer| {
+            matches!(answer.decided_by, DecidedBy::StoreFailure(_))
+        };
         if self.config.on_store_failure == StoreFailure::Error && answers.iter().any(is_away) {
             return Err(StoreError::Unavailable);
         }

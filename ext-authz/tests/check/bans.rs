@@ -7,6 +7,8 @@ use glacis_limits::{
     network_list::NetworkList,
 };
 
+use serde_json::Value;
+
 use crate::harness::{Asked, Service};
 use crate::policies::verdict;
 
@@ -49,6 +51,75 @@ async fn who_is_refused_too_often_is_banned() {
     assert_eq!(list.entries(), 2, "{bans}");
     let names: Vec<&str> = bans.lines().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(names, ["192.0.2.1", "2001:db8::/64"]);
+}
+
+/// Bans by hand: in pages, with networks of IPv4, within their bounds.
+#[tokio::test]
+async fn bans_by_hand() {
+    let service = Service::start(CONFIG, &[("block.txt", "")]);
+    let put = |body: &str| service.send("PUT", "/bans", body);
+    let remove = |body: &str| service.send("POST", "/bans/remove", body);
+    for (network, seconds) in [("192.0.2.0/24", 60), ("10.0.0.1", 600), ("2001:db8::/32", 60)] {
+        let (status, told) =
+            put(&format!("{{\"network\": \"{network}\", \"seconds\": {seconds}}}"));
+        assert_eq!(status, 200, "{told}");
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!((&told["network"], &told["shared"]), (&network.into(), &true.into()), "{told}");
+    }
+    for (from, expected) in [
+        ("192.0.2.77", "deny banned"),
+        ("192.0.3.1", "allow"),
+        ("10.0.0.1", "deny banned"),
+        ("2001:db8:ffff::1", "deny banned"),
+        // Who is allowed by a list is not banned.
+        ("192.0.2.200", "allow"),
+    ] {
+        let answer = service.check(&Asked::get("/").from(from)).await.unwrap();
+        assert_eq!(verdict(&answer), expected, "{from}");
+    }
+    let page = |query: &str| -> (Vec<String>, Value, Value) {
+        let told: Value = serde_json::from_str(&service.get(&format!("/bans{query}")).1).unwrap();
+        let of = |ban: &Value| ban["network"].as_str().unwrap().to_owned();
+        let bans = told["bans"].as_array().unwrap().iter().map(of).collect();
+        (bans, told["next"].clone(), told["total"].clone())
+    };
+    let all = ["10.0.0.1", "192.0.2.0/24", "2001:db8::/32"];
+    assert_eq!(page(""), (all.map(str::to_owned).to_vec(), Value::Null, 3.into()));
+    assert_eq!(page("?limit=2").1, "192.0.2.0/24");
+    let last = (vec![all[2].to_owned()], Value::Null, 3.into());
+    assert_eq!(page("?limit=2&after=192.0.2.0%2F24"), last);
+    assert_eq!(page("?limit=3").1, Value::Null);
+    // The filters' list has them, too.
+    assert_eq!(NetworkList::parse(&service.list("bans", "").1, 10).unwrap().entries(), 3);
+    let good = r#"{"network": "192.0.2.0/24"}"#;
+    for expected in ["true", "false"] {
+        let (status, told) = remove(good);
+        assert!(status == 200 && told.contains(&format!("\"removed\":{expected}")), "{told}");
+    }
+    let answer = service.check(&Asked::get("/").from("192.0.2.77")).await.unwrap();
+    assert_eq!(verdict(&answer), "allow");
+    for (method, path, body, status) in [
+        ("GET", "/bans?limit=1000", "", 200),
+        ("GET", "/bans?limit=1001", "", 400),
+        ("GET", "/bans?limit=0", "", 400),
+        ("GET", "/bans?after=x", "", 400),
+        ("GET", "/bans?other=1", "", 400),
+        ("POST", "/bans", "{}", 405),
+        ("GET", "/bans/remove", "", 405),
+        ("PUT", "/bans", "{}", 400),
+        ("PUT", "/bans", r#"{"network": "11.0.0.0/8", "seconds": 31622400}"#, 200),
+        ("PUT", "/bans", r#"{"network": "11.0.0.0/8", "seconds": 31622401}"#, 400),
+        ("PUT", "/bans", r#"{"network": "11.0.0.0/8", "seconds": 0}"#, 400),
+        ("PUT", "/bans", r#"{"network": "12.0.0.0/7", "seconds": 1}"#, 400),
+        ("PUT", "/bans", r#"{"network": "2002::/16", "seconds": 1}"#, 200),
+        ("PUT", "/bans", r#"{"network": "2000::/15", "seconds": 1}"#, 400),
+        ("PUT", "/bans", r#"{"network": "11.0.0.1/8", "seconds": 1}"#, 400),
+        ("POST", "/bans/remove", r#"{"network": "x"}"#, 400),
+        ("POST", "/bans/remove", r#"{"network": "10.0.0.1", "more": 1}"#, 400),
+    ] {
+        let (found, told) = service.send(method, path, body);
+        assert_eq!(found, status, "{method} {path} {body}: {told}");
+    }
 }
 
 #[test]

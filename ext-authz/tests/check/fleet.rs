@@ -2,6 +2,7 @@
 
 use std::{
     env, fs,
+    io::{Read as _, Write as _},
     os::unix::net::UnixStream,
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -42,6 +43,23 @@ impl Redis {
     pub(crate) fn section(&self) -> String {
         let socket = self.socket.display();
         format!("store: {{replicas: 2, redis: {{nodes: [\"unix:{socket}\"], deadline_ms: 500}}}}\n")
+    }
+}
+
+impl Redis {
+    /// How many scripts it has run that count. Those that look for bans, four times a second whatever is asked, are
+    /// not among them: each of these calls `ZREMRANGEBYSCORE` once.
+    fn scripts(&self) -> u64 {
+        let mut stream = UnixStream::connect(&self.socket).unwrap();
+        stream.write_all(b"INFO commandstats\r\nQUIT\r\n").unwrap();
+        let mut stats = String::new();
+        stream.read_to_string(&mut stats).unwrap();
+        let count = |command: &str| {
+            let name = format!("cmdstat_{command}:calls=");
+            let calls = |line: &str| line.strip_prefix(&name)?.split(',').next()?.parse().ok();
+            stats.lines().find_map(calls).unwrap_or(0_u64)
+        };
+        count("evalsha").saturating_sub(count("zremrangebyscore"))
     }
 }
 
@@ -150,4 +168,46 @@ async fn one_limit_and_one_list_of_bans_for_all() {
     assert!(one.get("/status").1.contains("\"store\":{\"connected\":false}"));
     assert!(ended("unavailable") > 8.5);
     assert!(one.metric("glacis_authz_errors_total{kind=\"store\"}") < 0.5);
+}
+
+/// A flood over a limit reaches Redis once in ten seconds, by Checks and by the rate limit protocol; who passes is the
+/// same without the cache.
+#[tokio::test]
+async fn a_flood_over_a_limit_does_not_reach_redis() {
+    const FLOOD: u64 = 150;
+    const LIMITS: &str = "domain: flood\ndescriptors:\n- key: client\n  rate_limit: {unit: day, requests_per_unit: 3}\n";
+    let config = "otherwise: allow\nrate_limit_service: {config: limits}\n\
+        rate_limits: [{name: few, requests: 4, per_seconds: 36000, headers_on_allowed: true}]\n";
+    for (cache, asked) in [("{}", 4 + 1 + 3 + 1 + 1), ("{entries_max: 0}", 2 * FLOOD)] {
+        let redis = Redis::start();
+        let store = redis.section().replace("replicas: 2", &format!("over_limit_cache: {cache}"));
+        let service = Service::start(&format!("{store}{config}"), &[("limits/a.yaml", LIMITS)]);
+        until_connected(&service);
+        let (before, begun) = (redis.scripts(), Instant::now());
+        let (mut allowed, mut within) = (0, 0);
+        for _ in 0..FLOOD {
+            let answer = service.check(&Asked::get("/")).await.unwrap();
+            allowed += u64::from(verdict(&answer) == "allow");
+            let answer = service.limit("flood", "client", "a").await;
+            within += u64::from(answer.overall_code == 1);
+        }
+        assert_eq!((allowed, within), (4, 3), "{cache}");
+        // One more for each entry that has ended, and for a connection that began anew.
+        let ended = 2 * (begun.elapsed().as_secs() / 10 + 1);
+        let scripts = redis.scripts() - before;
+        assert!((asked - 1..=asked + ended).contains(&scripts), "{cache}: {scripts}, not {asked}");
+        if cache == "{}" {
+            let hits = service.metric("glacis_over_limit_cache_hits_total");
+            let expected = (2 * FLOOD - scripts) as f64;
+            assert!((hits - expected).abs() < 2.5, "{hits}, not {expected}");
+            // What a client is told is what Redis would say.
+            let answer = service.check(&Asked::get("/")).await.unwrap();
+            let told = format!("{:?}", answer.http_response);
+            assert!(
+                told.contains("\\\"few\\\";q=4;w=36000") && told.contains("retry-after"),
+                "{told}"
+            );
+        }
+        assert!(service.metric("glacis_authz_errors_total{kind=\"store\"}") < 0.5);
+    }
 }

@@ -127,6 +127,21 @@ impl Service {
         (head.split(' ').nth(1).unwrap().parse().unwrap(), text)
     }
 
+    /// Status and text of the answer to a request to the admin port, whose body is JSON.
+    pub(crate) fn send(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.admin).unwrap();
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), text.to_owned())
+    }
+
     /// Head and text of an answer of the listener of lists.
     pub(crate) fn list(&self, name: &str, more: &str) -> (String, String) {
         get(self.lists.unwrap(), &format!("/lists/{name}"), more)
@@ -268,7 +283,7 @@ impl Asked {
         self
     }
 
-    fn message(&self) -> CheckRequest {
+    pub(crate) fn message(&self) -> CheckRequest {
         let request = Request { http: Some(self.http.clone()), ..Request::default() };
         let attributes = AttributeContext { request: Some(request), ..self.context.clone() };
         CheckRequest { attributes: Some(attributes) }

@@ -8,6 +8,7 @@
 )]
 
 mod bans;
+mod content;
 mod fleet;
 mod harness;
 mod leases;

@@ -131,6 +131,12 @@ async fn requests_and_what_becomes_of_them() {
         (with("/api/x", ("authorization", "Bearer acme-new")), "allow by read of acme"),
         (get("/api/x?a=1&key=acme-new"), "allow by read of acme"),
         (with("/api/x", ("cookie", "a=1; key=acme-new")), "allow by read of acme"),
+        // Envoy would not take out a parameter whose name is spelled otherwise.
+        (get("/api/x?%6bey=acme-new"), "deny ambiguous_key"),
+        (get("/static/a?a=1&k%65y=acme-new"), "deny ambiguous_key"),
+        (with("/api/x?ke%79=acme-new", new), "deny ambiguous_key"),
+        (get("/api/x?%6bey=acme-new&key=acme-new"), "deny ambiguous_key"),
+        (get("/api/x?%256bey=acme-new"), "deny no_key by read"),
         (Asked::new("POST", "/api/x", &[new]), "allow by write of acme"),
         (
             Asked::new("POST", "/api/x", &[("x-api-key", "shop-key")]),
@@ -158,8 +164,18 @@ async fn what_the_upstream_gets() {
         ("/static/a", &[][..], ""),
         (
             "/static/a",
-            &[("x-glacis-client", "forged"), ("X-Glacis-Other", "1"), ("X_Glacis-Client", "2")],
-            "-x-glacis-client -x-glacis-other -x_glacis-client",
+            &[
+                ("x-glacis-client", "forged"),
+                ("X-Glacis-Client", "forged"),
+                ("x-glacis-country", "DE"),
+            ],
+            "-x-glacis-client",
+        ),
+        // Upstreams take these for it as well.
+        (
+            "/api/x",
+            &[("x-api-key", "acme-new"), ("X_Glacis-Client", "forged"), ("x.glacis_client", "a")],
+            "x-glacis-client=acme -x_glacis-client -x.glacis_client -x-api-key",
         ),
         (
             "/api/x",
@@ -180,6 +196,16 @@ async fn what_the_upstream_gets() {
             "/api/x?key=acme-old",
             &[("x-api-key", "acme-new"), ("authorization", "Bearer shop-key")],
             "x-glacis-client=acme -x-api-key -authorization ?-key",
+        ),
+        // Keys in all places: the first decides, and the upstream gets none of them.
+        (
+            "/api/x?key=shop-key&a=1&key=acme-new",
+            &[
+                ("x-api-key", "acme-new"),
+                ("cookie", "a=1; key=shop-key"),
+                ("cookie", "key=acme-new"),
+            ],
+            "x-glacis-client=acme cookie=a=1 -x-api-key ?-key",
         ),
         // Where nobody asks for a key, a wrong one passes as it is, and one of several does not.
         ("/static/a", &[("x-api-key", "nobody")], ""),
@@ -365,6 +391,68 @@ rate_limits:
     );
 }
 
+/// Requests that policies refuse count where the policy, or the file, says so: over the limit they are 429.
+#[tokio::test]
+async fn limits_before_policies() {
+    const ORDER: &str = r#"
+api_keys:
+  clients:
+  - {name: acme, keys: [{hash: "sha256:6bba026a70f2c1131acaa1243400982036ab6341918452ac3f8c77d6fd1ca868"}]}
+networks: {entries: ["192.0.2.200 allow", "192.0.2.100 deny"]}
+policies:
+- {name: first, match: {paths: ["/first"]}, require: {api_key: {}}, limit: before_policies}
+- {name: last, match: {paths: ["/last"]}, require: {api_key: {}}, limit: after_policies}
+- {name: same, match: {paths: ["/same"]}, require: {api_key: {}}}
+rate_limits: [{name: few, requests: 2, per_seconds: 3600, headers_on_allowed: true}]
+"#;
+    let key = [("x-api-key", "acme-new")];
+    for (by_default, same, otherwise) in [
+        ("", "deny no_key by same", "deny no_policy"),
+        ("limit: before_policies\n", "deny rate_limit by same", "deny rate_limit"),
+    ] {
+        let service = Service::start(&format!("{by_default}{ORDER}"), &[]);
+        for (path, headers, from, expected) in [
+            // Each of these counts once.
+            ("/first", &[][..], "192.0.2.1", "deny no_key by first"),
+            ("/first", &[("x-api-key", "guess")], "192.0.2.1", "deny wrong_key by first"),
+            ("/first", &[], "192.0.2.1", "deny rate_limit by first"),
+            ("/first", &[("x-api-key", "guess")], "192.0.2.1", "deny rate_limit by first"),
+            // The right key is found no sooner than the limit allows.
+            ("/first", &key, "192.0.2.1", "deny rate_limit by first of acme"),
+            ("/first", &key, "192.0.2.2", "allow by first of acme"),
+            ("/first", &key, "192.0.2.2", "allow by first of acme"),
+            ("/first", &key, "192.0.2.2", "deny rate_limit by first of acme"),
+            // Nothing of a limit is used up by these, and one that is over says nothing of them.
+            ("/last", &[], "192.0.2.1", "deny no_key by last"),
+            ("/last", &[], "192.0.2.3", "deny no_key by last"),
+            ("/last", &[], "192.0.2.3", "deny no_key by last"),
+            ("/last", &[], "192.0.2.3", "deny no_key by last"),
+            ("/last", &key, "192.0.2.3", "allow by last of acme"),
+            ("/same", &[], "192.0.2.1", same),
+            ("/other", &[], "192.0.2.1", otherwise),
+            // What comes before limits costs nothing, and who is out of limits is not counted.
+            ("/first", &[], "192.0.2.100", "deny network"),
+            ("/first;a", &[], "192.0.2.4", "deny ambiguous_path"),
+            ("/first", &[], "192.0.2.200", "deny no_key by first"),
+            ("/first", &[], "192.0.2.200", "deny no_key by first"),
+            ("/first", &[], "192.0.2.200", "deny no_key by first"),
+        ] {
+            let asked = Asked::new("GET", path, headers).from(from);
+            let answer = service.check(&asked).await.unwrap();
+            assert_eq!(verdict(&answer), expected, "{by_default}{path} {headers:?} {from}");
+        }
+        // A request that passes is told where it stands, whenever limits were asked.
+        let asked = Asked::new("GET", "/first", &key).from("192.0.2.5");
+        let answer = service.check(&asked).await.unwrap();
+        let Some(HttpResponse::OkResponse(ok)) = &answer.http_response else {
+            panic!("{answer:?}")
+        };
+        let told = ok.response_headers_to_add.iter().filter_map(|option| option.header.as_ref());
+        let told: Vec<&str> = told.map(|header| header.key.as_str()).collect();
+        assert_eq!(told, ["ratelimit-policy", "ratelimit"]);
+    }
+}
+
 #[tokio::test]
 async fn a_client_has_its_own_limit() {
     let service = Service::start(CONFIG, &[BLOCKED]);
@@ -473,6 +561,7 @@ fn wrong_configurations_are_refused() {
         ("lists: {countries: config.yaml}", &["lists.countries", "base64"]),
         ("lists: {patches: config.yaml}", &["lists.patches", "JSON"]),
         ("api_keys: {from: [{header: a, query: b}]}", &["api_keys.from"]),
+        ("api_keys: {from: [{query: \"api[key]\"}]}", &["api_keys.from", "one spelling"]),
         ("api_keys: {clients: [{name: a, keys: [{hash: abc}]}]}", &["clients[0].keys", "hash-key"]),
         (
             &format!("api_keys: {{clients: [{{name: \"a b\", keys: [{{hash: \"{hash}\"}}]}}]}}"),
@@ -516,6 +605,7 @@ fn wrong_configurations_are_refused() {
         (&format!("bans: [{}]", BAN.replace("policy", "banned")), &["bans[0].reasons", "no_key"]),
         ("rate_limits: [{name: a, requests: 1, cost: 2}]", &["rate_limits[0].cost"]),
         ("store: {redis: {nodes: []}}", &["store.redis.nodes: name at least one address"]),
+        ("limit: first", &["line 1", "before_policies"]),
         ("profile: a", &["profile"]),
         ("profiles: {a: {}}", &["profiles.a.rules"]),
         ("profiles: {a: {directives: SecRul}}", &["profiles.a", "SecRul"]),

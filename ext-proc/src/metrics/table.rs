@@ -1,6 +1,8 @@
 //! Every family of metrics, once: registration and `docs/reference/metrics.md` are made from here.
 
-use glacis_service::metrics::{BUILD, CERTIFICATES, Described, HANDSHAKES, LAG, RELOADS};
+use glacis_service::metrics::{
+    BUILD, CERTIFICATES, Described, HANDSHAKES, LAG, RELOADS, TOKENS, UNAUTHENTICATED,
+};
 
 pub(crate) const REQUESTS: Described = Described::counter(
     "glacis_requests",
@@ -235,7 +237,7 @@ pub(super) const LOST: Described = Described::counter(
 );
 
 /// Ours, in the order of the documentation.
-pub(crate) const OURS: [Described; 38] = [
+pub(crate) const OURS: [Described; 40] = [
     REQUESTS,
     SECONDS,
     SCORES,
@@ -273,6 +275,8 @@ pub(crate) const OURS: [Described; 38] = [
     LOST,
     HANDSHAKES,
     CERTIFICATES,
+    UNAUTHENTICATED,
+    TOKENS,
     BUILD,
 ];
 

@@ -14,7 +14,8 @@ pub(super) type Ends = HashMap<Cidr, u64>;
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) until: Ends,
-    /// Lengths of the prefixes of IPv6 among them: a look-up for each. Some may be of bans that are over.
+    /// Lengths of the prefixes among them, of IPv4 and of IPv6: a look-up for each. Some may be of bans that are over.
+    ipv4_prefixes: BTreeSet<u8>,
     ipv6_prefixes: BTreeSet<u8>,
 }
 
@@ -26,19 +27,22 @@ impl Known {
     }
 
     pub(super) fn note(&mut self, network: Cidr) {
-        if matches!(network.bounds(), (IpAddr::V6(_), _)) {
-            self.ipv6_prefixes.insert(network.prefix());
-        }
+        let prefixes = match network.bounds().0 {
+            IpAddr::V4(_) => &mut self.ipv4_prefixes,
+            IpAddr::V6(_) => &mut self.ipv6_prefixes,
+        };
+        prefixes.insert(network.prefix());
     }
 
     /// The end of the ban that lasts longest for this address, over or not.
     pub(super) fn of(&self, address: IpAddr) -> Option<u64> {
         let address = address.to_canonical();
-        let end = |prefix: u8| self.until.get(&Cidr::around(address, prefix)).copied();
-        match address {
-            IpAddr::V4(_) => end(u8::MAX),
-            IpAddr::V6(_) => self.ipv6_prefixes.iter().filter_map(|prefix| end(*prefix)).max(),
-        }
+        let end = |prefix: &u8| self.until.get(&Cidr::around(address, *prefix)).copied();
+        let prefixes = match address {
+            IpAddr::V4(_) => &self.ipv4_prefixes,
+            IpAddr::V6(_) => &self.ipv6_prefixes,
+        };
+        prefixes.iter().filter_map(end).max()
     }
 }
 
@@ -103,11 +107,16 @@ mod tests {
             (network("2001:db8::/64"), NOW + 10),
             (network("2001:db8::/48"), NOW + 20),
             (network("2001:db8::1"), NOW + 5),
+            (network("192.0.2.0/24"), NOW + 7),
+            (network("192.0.2.1"), NOW + 6),
         ]));
         for (address, end) in [
             ("2001:db8::1", Some(NOW + 20)),
             ("2001:db8:0:1::", Some(NOW + 20)),
             ("2001:db8:1::", None),
+            ("192.0.2.1", Some(NOW + 7)),
+            ("192.0.2.255", Some(NOW + 7)),
+            ("192.0.3.0", None),
         ] {
             assert_eq!(known.of(address.parse().unwrap()), end, "{address}");
         }

@@ -7,6 +7,7 @@ use glacis_limits::cidr::Cidr;
 
 use crate::guarded::Guarded;
 use crate::redis::{Call, RedisStore, Reply, Script};
+use crate::store::StoreError;
 
 use super::BANS_MAX;
 use super::known::{Ends, insert, text};
@@ -87,12 +88,15 @@ impl Line {
         self.exchange(&[], known, now_seconds).await
     }
 
-    /// Tells Redis of what it has not been told yet.
-    pub(super) async fn tell(&self, now_seconds: u64) {
+    /// Tells Redis of what it has not been told yet, and returns whether it knows all of it.
+    pub(super) async fn tell(&self, now_seconds: u64) -> bool {
         loop {
             let bans = self.next_untold();
-            if bans.is_empty() || self.exchange(&bans, "-", now_seconds).await.is_none() {
-                return;
+            if bans.is_empty() {
+                return true;
+            }
+            if self.exchange(&bans, "-", now_seconds).await.is_none() {
+                return false;
             }
             let mut untold = self.untold();
             for (network, end) in bans {
@@ -102,6 +106,24 @@ impl Line {
                 }
             }
         }
+    }
+
+    /// Takes a ban out of the list in Redis.
+    ///
+    /// # Errors
+    /// When Redis does not answer: then it still has the ban, and so have all others.
+    pub(super) async fn remove(&self, network: Cidr) -> Result<(), StoreError> {
+        let mut call = self.call("-");
+        call.push("-");
+        call.push(text(network));
+        self.store.store().redis().run(&self.script, &call).await.map(|_| ())
+    }
+
+    fn call(&self, known: &str) -> Call {
+        let mut call = Call::new(self.keys.iter().map(String::as_str));
+        call.push_number(BANS_MAX);
+        call.push(known);
+        call
     }
 
     fn next_untold(&self) -> Vec<(Cidr, u64)> {
@@ -115,9 +137,7 @@ impl Line {
         known: &str,
         now_seconds: u64,
     ) -> Option<Answered> {
-        let mut call = Call::new(self.keys.iter().map(String::as_str));
-        call.push_number(BANS_MAX);
-        call.push(known);
+        let mut call = self.call(known);
         for (network, end) in bans {
             call.push_number(end.saturating_sub(now_seconds));
             call.push(text(*network));

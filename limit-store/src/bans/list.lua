@@ -2,8 +2,8 @@
 --
 -- Keys: the list (networks by the ends of their bans), its version, and which list it is: a Redis that was
 -- emptied has another one.
--- Arguments: how many bans are kept, the version that is known (`-` wants no list), then bans: seconds from now,
--- network.
+-- Arguments: how many bans are kept, the version that is known (`-` wants no list), then bans: seconds from now
+-- (`-` removes the ban), network.
 -- Answers version, list, and the time; then, unless the version is known, all bans that hold: network, end.
 
 local time = redis.call('TIME')
@@ -16,7 +16,11 @@ if not list then
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 for i = 3, #ARGV, 2 do
-  redis.call('ZADD', KEYS[1], 'GT', now + tonumber(ARGV[i]), ARGV[i + 1])
+  if ARGV[i] == '-' then
+    redis.call('ZREM', KEYS[1], ARGV[i + 1])
+  else
+    redis.call('ZADD', KEYS[1], 'GT', now + tonumber(ARGV[i]), ARGV[i + 1])
+  end
 end
 if #ARGV > 2 then
   redis.call('SET', KEYS[2], moment)

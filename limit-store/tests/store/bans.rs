@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use glacis_limit_store::{BanScenario, Bans, Guarded, MemoryStore, RedisStore, Store};
+use glacis_limits::cidr::Cidr;
 
 use crate::config;
 use crate::redis_server::{PATIENCE, RedisServer};
@@ -136,4 +137,40 @@ async fn what_redis_has_lost_it_is_told_again() {
     one.ban(addresses[4]).await;
     server.start_again(&[]);
     both_have(&addresses).await;
+}
+
+/// By hand, here and there: all processes see it, and nobody brings back what somebody has removed.
+#[tokio::test]
+async fn bans_by_hand_are_those_of_all() {
+    let mut server = RedisServer::start(&[]);
+    let processes = [Process::start(&server, 0).await, Process::start(&server, 0).await];
+    let [one, other] = &processes;
+    let network = |text: &str| Cidr::parse(text).unwrap();
+    let wide = network("192.0.2.0/24");
+    assert!(one.bans.add(wide, now(0) + 600, now(0)).await);
+    until("the other has it", || other.has(&[address(1), address(2)])).await;
+    other.ban(address(9)).await;
+    until("the first has both", || one.bans.page(None, 10, now(0)).len() == 2).await;
+    assert_eq!(other.bans.remove(wide, now(0)).await, Ok(true));
+    assert!(other.left(address(1)).is_none() && other.left(address(9)).is_some());
+    until("the first has forgotten it", || one.left(address(1)).is_none()).await;
+    // Both have looked a few times since.
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    for process in &processes {
+        assert_eq!(process.bans.page(None, 10, now(0)).len(), 1);
+    }
+    assert!(server.answers("ZCARD glacis:{bans}", ":1\r\n"));
+    // What was removed elsewhere was one, as far as it was known.
+    assert_eq!(one.bans.remove(wide, now(0)).await, Ok(false));
+    // Without Redis a ban holds here, and none can be removed.
+    server.kill();
+    let here = network("198.51.100.1");
+    assert!(!one.bans.add(here, now(0) + 600, now(0)).await);
+    assert!(one.bans.of(here.bounds().0, now(0)).is_some());
+    assert!(one.bans.remove(here, now(0)).await.is_err());
+    assert!(one.bans.of(here.bounds().0, now(0)).is_some(), "it is as it was");
+    server.start_again(&[]);
+    until("the other learns of it", || other.bans.of(here.bounds().0, now(0)).is_some()).await;
+    assert_eq!(one.bans.remove(here, now(0)).await, Ok(true));
+    until("and that it is over", || other.bans.of(here.bounds().0, now(0)).is_none()).await;
 }

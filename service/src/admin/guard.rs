@@ -23,7 +23,7 @@ pub(super) struct Seen<'r> {
 pub(super) type Refused = (StatusCode, &'static str);
 
 /// Probes say nothing that is worth asking for, and come under any name.
-const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+pub(super) const OPEN: [&str; 3] = ["/livez", "/healthz", "/readyz"];
 
 /// Whether a request may be answered; `names` are those of this port besides addresses and `localhost`.
 pub(super) fn check(seen: &Seen<'_>, names: &[String]) -> Result<(), Refused> {
@@ -114,6 +114,7 @@ mod tests {
             // Probes come under any name.
             ("GET", "/readyz", &["host: pod.example"], 200),
             ("GET", "/healthz", &[], 200),
+            ("GET", "/livez", &["host: pod.example"], 200),
             ("POST", "/healthz", &["host: pod.example", json], 403),
             // Our own page.
             (

@@ -41,6 +41,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("glacis import ", Run),
     ("glacis patches ", Run),
     ("glacis status", Elsewhere("the scenarios of tests/chaos ask a running Envoy")),
+    ("glacis bans ", Elsewhere("bans.rs runs it against a service with a token")),
     ("glacis-ext-authz new-key", Run),
     ("glacis-ext-authz hash-key", Run),
     ("glacis-ext-authz --config ", Check),

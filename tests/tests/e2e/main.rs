@@ -50,5 +50,6 @@ mod rulesets;
 mod support;
 mod threats;
 mod tls;
+mod tokens;
 mod traces;
 mod up;
