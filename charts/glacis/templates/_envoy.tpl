@@ -67,15 +67,27 @@ typed_config:
   metadata_context_namespaces: [envoy.filters.http.jwt_authn]
 {{- end -}}
 
+{{/*
+Names of headers that only Glacis may set, and what servers fold to the same variable: CGI, WSGI, Rack and PHP make
+`HTTP_X_GLACIS_CLIENT` of `x_glacis_client`, and some of any character that is neither a letter nor a digit.
+*/}}
+{{- define "glacis.envoy.ownHeaders" -}}
+(?i)x[^a-z0-9]glacis[^a-z0-9].*
+{{- end -}}
+
 {{/* What the HTTP connection manager does before and after all filters. */}}
 {{- define "glacis.envoy.connectionManager" -}}
-# Header fields of ours that a client has made up go first, before a route is chosen.
+# Headers that only Glacis may set go first, before a route is chosen: also with an underscore, or whatever else a
+# server turns into the same variable, in place of a hyphen.
 early_header_mutation_extensions:
   - name: envoy.http.early_header_mutation.header_mutation
     typed_config:
       "@type": type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation
       mutations:
-        - remove_on_match: {key_matcher: {prefix: x-glacis-, ignore_case: true}}
+        - remove_on_match: {key_matcher: {safe_regex: {regex: {{ include "glacis.envoy.ownHeaders" . | squote }}}}}
+{{- if .rejectUnderscores }}
+common_http_protocol_options: {headers_with_underscores_action: REJECT_REQUEST}
+{{- end }}
 # A request that could not be checked is nobody's fault: always the same 503.
 local_reply_config:
   mappers:

@@ -9,7 +9,7 @@ use glacis_tests::{envoy, log, settings};
 use crate::support::folder;
 
 /// Every YAML file of Envoy under `envoy-configs/`, whose names begin with `envoy`.
-fn shipped() -> Vec<PathBuf> {
+pub(crate) fn shipped() -> Vec<PathBuf> {
     let mut folders = vec![settings::root().join("envoy-configs")];
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {

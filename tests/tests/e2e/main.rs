@@ -32,6 +32,7 @@ mod filter_bench;
 mod first_verdict;
 mod full_duplex;
 mod grpc;
+mod headers;
 mod http3;
 mod http_bench;
 mod leases;
