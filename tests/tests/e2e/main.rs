@@ -37,6 +37,7 @@ mod http3;
 mod http_bench;
 mod leases;
 mod limits;
+mod memory;
 mod module;
 mod observability;
 mod out_of_band;
