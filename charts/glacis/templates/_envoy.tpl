@@ -57,7 +57,8 @@ typed_config:
   grpc_service:
     envoy_grpc: {cluster_name: glacis-ext-authz}
     timeout: 0.25s
-  failure_mode_allow: {{ .failOpen }}
+  # Who a request is from is another question than what is in it: this failure mode is its own.
+  failure_mode_allow: {{ .extAuthzFailOpen }}
   status_on_error: {code: ServiceUnavailable}
   # Without this line headers of one name come joined, and what is not UTF-8 in them is lost.
   encode_raw_headers: true
@@ -99,7 +100,7 @@ local_reply_config:
             # Refusals by other RBAC filters, such as Istio's, are left as they are.
             expression: >-
               response.code_details.startsWith("ext_proc_error") ||
-              response.code_details == "overload" ||
+              response.code_details == "overload" || response.code_details == "ext_authz_error" ||
               response.code_details.startsWith("rbac_access_denied_matched_policy[glacis_no_receipt]")
       status_code: 503
       body: {inline_string: "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"The request could not be checked. Try again later.\"}\n"}
