@@ -8,15 +8,18 @@ use std::path::{Path, PathBuf};
 use glacis_tests::envoy::Envoy;
 use glacis_tests::http::{self, Request, Response};
 use glacis_tests::log::Folder;
+use glacis_tests::stack::Processor;
 use glacis_tests::{http2, ports, settings, upstream};
 use serde_json::{Value, json};
 
 use crate::configs::shipped;
-use crate::support::{client, folder};
+use crate::support::{Own, client, folder};
 
 const MANAGER: &str = "HttpConnectionManager";
 const MUTATIONS: &str = "early_header_mutation_extensions";
 const GOLDEN: &str = "charts/glacis/tests/golden";
+/// What the chart makes for a gateway of Istio, with responses.
+const ISTIO: &str = "envoy-configs/istio/gateway.yaml";
 
 /// Spellings that servers turn into the variable `HTTP_X_GLACIS_CLIENT`, and other names that begin so.
 const FORGED: &[&str] = &[
@@ -200,4 +203,28 @@ fn forged_headers_reach_no_upstream_in_any_spelling() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What the documents say where rules see responses, and the chart writes for Istio.
+const PLAIN: &str = "request_headers_to_remove: [accept-encoding]";
+
+#[test]
+fn clients_do_not_ask_for_compressed_responses() {
+    for file in ["docs/attach.md", "envoy-configs/quickstart/README.md", ISTIO] {
+        let text = fs::read_to_string(settings::root().join(file)).unwrap();
+        assert!(text.contains(PLAIN), "{file}");
+    }
+    let domains = r#"domains: ["*"]"#;
+    let plain = format!("{domains}\n              {PLAIN}");
+    let edits = [
+        (domains, plain.as_str()),
+        ("response_header_mode: SKIP", "response_header_mode: SEND"),
+        ("response_body_mode: NONE", "response_body_mode: BUFFERED"),
+    ];
+    let own = Own::start("plain", Processor::ExtProc, &edits);
+    let request = Request::get("/echo").browser();
+    assert!(request.headers.iter().any(|(name, _)| name == "accept-encoding"));
+    let answer = own.0.send(client(), &request).unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(seen(&answer, &["accept-encoding", "accept-language"]), ["accept-language"]);
 }
