@@ -231,8 +231,30 @@ envoy_gateway() {
     becomes "ext-proc is well again" 403 "http://127.0.0.1:18880$ATTACK"
     stop ext-proc
     becomes "without ext-proc, fail closed" 503 http://127.0.0.1:18880/
+    say "the module as the guard, after ext_proc:"
+    kubectl -n shop patch envoyproxy eg --type json -p '[{"op": "remove", "path": "/spec/filterOrder"}]' >/dev/null
+    chart "$HERE/envoy-gateway-guard.values.yaml" --set "wasm.sha256=$(sha256sum "$GLACIS_WASM" | cut -d' ' -f1)"
+    wait_for 60 "the guard in Envoy's configuration" guarded
+    becomes "a request passes the gateway" 200 http://127.0.0.1:18880/
+    becomes "an attack is refused" 403 "http://127.0.0.1:18880$ATTACK"
+    expect "an attack in a body is refused" 403 -d "q=' or 1=1 -- " http://127.0.0.1:18880/
+    expect "what ext-authz denies" 403 http://127.0.0.1:18880/internal/
+    expect "a route without receipts: the guard refuses" 503 http://127.0.0.1:18880/watched
+    # Into a file: grep that ends early would end curl, and with pipefail the line.
+    curl -s http://127.0.0.1:19000/stats >"$W/envoy-stats.txt"
+    if grep -q "guard_total.*denied: [1-9]" "$W/envoy-stats.txt"; then say "ok      and it is the module that does"
+    else failed "the module has refused nothing" "$W/eg-envoy.log"; fi
+    expect "a made-up header does not reach the upstream" 200 -H "x-glacis-client: admin" http://127.0.0.1:18880/echo
+    if grep -q x-glacis-client "$W/answer"; then failed "a made-up header reached the upstream" "$W/answer"; fi
+    if python3 "$HERE/trailers.py" 18880 "$ATTACK" >"$W/trailers.txt"; then say "ok      an attack of headers and trailers: $(cat "$W/trailers.txt")"
+    else failed "an attack of headers and trailers: $(cat "$W/trailers.txt")" "$W/eg-envoy.log"; fi
+    say "filters, as Envoy Gateway pushed them: $(curl -s http://127.0.0.1:19000/config_dump | python3 "$HERE/filters.py" | tr '\n' ' ')"
+    stop ext-proc
+    becomes "without ext-proc, fail closed" 503 http://127.0.0.1:18880/
     stop eg-envoy envoy-gateway
 }
+
+guarded() { curl -s http://127.0.0.1:19000/config_dump >"$W/config_dump.json" && grep -q glacis-guard "$W/config_dump.json"; }
 
 ext_proc_stat() { curl -s http://127.0.0.1:19000/stats | sed -n "s#^cluster\.envoyextensionpolicy.*/extproc/0\.$1: ##p"; }
 probed() { [ "$(ext_proc_stat health_check.success)" -ge 2 ]; }

@@ -1,13 +1,17 @@
 //! A request over HTTP/2, without TLS and with prior knowledge.
 
+use std::convert::Infallible;
+use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Bytes;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Body, Bytes, Frame};
 use hyper::client::conn::http2::SendRequest;
 use hyper::ext::Protocol;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_stream::StreamExt as _;
 
 use crate::failure::{Failure, Outcome, doing};
 use crate::http::{HOST, Request, Response};
@@ -23,7 +27,12 @@ pub fn send(from: Ipv4Addr, to: SocketAddr, request: &Request) -> Outcome<Respon
     runtime.map_err(doing("make a runtime"))?.block_on(exchange(from.into(), to, request))
 }
 
-async fn connect(from: IpAddr, to: SocketAddr) -> Outcome<SendRequest<Full<Bytes>>> {
+async fn connect<B>(from: IpAddr, to: SocketAddr) -> Outcome<SendRequest<B>>
+where
+    B: Body + Send + Unpin + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
     let socket = tokio::net::TcpSocket::new_v4().map_err(doing("make a socket"))?;
     socket.bind(SocketAddr::new(from, 0)).map_err(doing("bind"))?;
     let stream = socket.connect(to).await.map_err(doing("connect"))?;
@@ -55,6 +64,46 @@ async fn exchange(from: IpAddr, to: SocketAddr, request: &Request) -> Outcome<Re
     Ok(Response { status, headers, body: body.to_bytes().to_vec() })
 }
 
+/// Bytes of a frame of [`upload_without_end`].
+const PIECE: u64 = 16_384;
+
+/// Begins so many POSTs on one connection, sends `bytes` of the body of each and never its end, and holds them for
+/// this `time`, or until the connection ends.
+///
+/// # Errors
+///
+/// If nobody listens, or does not speak HTTP/2.
+pub fn upload_without_end(
+    from: Ipv4Addr,
+    to: SocketAddr,
+    path: &str,
+    streams: usize,
+    bytes: u64,
+    time: Duration,
+) -> Outcome<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(doing("make a runtime"))?;
+    runtime.block_on(async {
+        let mut sender = connect(from.into(), to).await?;
+        let mut answers = tokio::task::JoinSet::new();
+        for _ in 0..streams {
+            let piece = Bytes::from_static(&[b'a'; PIECE as usize]);
+            let pieces =
+                (0..bytes / PIECE).map(move |_| Ok::<_, Infallible>(Frame::data(piece.clone())));
+            let body = tokio_stream::iter(pieces).chain(tokio_stream::pending());
+            let request = http::Request::builder()
+                .method("POST")
+                .uri(format!("http://{HOST}{path}"))
+                .header("content-type", "application/x-www-form-urlencoded")
+                .body(StreamBody::new(body))
+                .map_err(doing("make a request"))?;
+            answers.spawn(sender.send_request(request));
+        }
+        tokio::time::sleep(time).await;
+        Ok(())
+    })
+}
+
 /// Opens a WebSocket on `path` by extended CONNECT (RFC 8441), says `texts` one after the other, each when the
 /// one before has come back, and returns what has come back. `fields` stand in the request besides.
 ///
@@ -79,7 +128,7 @@ async fn talk(
     fields: &[(&str, &str)],
     texts: &[&str],
 ) -> Outcome<Vec<Vec<u8>>> {
-    let mut sender = connect(from, to).await?;
+    let mut sender: SendRequest<Full<Bytes>> = connect(from, to).await?;
     // A client may connect so only once the server has said that it understands: with its first frame.
     let first = http::Request::get(format!("http://{HOST}/")).body(Full::default());
     let first = sender.send_request(first.map_err(doing("make a request"))?).await;

@@ -57,7 +57,8 @@ typed_config:
   grpc_service:
     envoy_grpc: {cluster_name: glacis-ext-authz}
     timeout: 0.25s
-  failure_mode_allow: {{ .failOpen }}
+  # Who a request is from is another question than what is in it: this failure mode is its own.
+  failure_mode_allow: {{ .extAuthzFailOpen }}
   status_on_error: {code: ServiceUnavailable}
   # Without this line headers of one name come joined, and what is not UTF-8 in them is lost.
   encode_raw_headers: true
@@ -67,15 +68,27 @@ typed_config:
   metadata_context_namespaces: [envoy.filters.http.jwt_authn]
 {{- end -}}
 
+{{/*
+Names of headers that only Glacis may set, and what servers fold to the same variable: CGI, WSGI, Rack and PHP make
+`HTTP_X_GLACIS_CLIENT` of `x_glacis_client`, and some of any character that is neither a letter nor a digit.
+*/}}
+{{- define "glacis.envoy.ownHeaders" -}}
+(?i)x[^a-z0-9]glacis[^a-z0-9].*
+{{- end -}}
+
 {{/* What the HTTP connection manager does before and after all filters. */}}
 {{- define "glacis.envoy.connectionManager" -}}
-# Header fields of ours that a client has made up go first, before a route is chosen.
+# Headers that only Glacis may set go first, before a route is chosen: also with an underscore, or whatever else a
+# server turns into the same variable, in place of a hyphen.
 early_header_mutation_extensions:
   - name: envoy.http.early_header_mutation.header_mutation
     typed_config:
       "@type": type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation
       mutations:
-        - remove_on_match: {key_matcher: {prefix: x-glacis-, ignore_case: true}}
+        - remove_on_match: {key_matcher: {safe_regex: {regex: {{ include "glacis.envoy.ownHeaders" . | squote }}}}}
+{{- if .rejectUnderscores }}
+common_http_protocol_options: {headers_with_underscores_action: REJECT_REQUEST}
+{{- end }}
 # A request that could not be checked is nobody's fault: always the same 503.
 local_reply_config:
   mappers:
@@ -87,6 +100,7 @@ local_reply_config:
             # Refusals by other RBAC filters, such as Istio's, are left as they are.
             expression: >-
               response.code_details.startsWith("ext_proc_error") ||
+              response.code_details == "overload" || response.code_details == "ext_authz_error" ||
               response.code_details.startsWith("rbac_access_denied_matched_policy[glacis_no_receipt]")
       status_code: 503
       body: {inline_string: "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"The request could not be checked. Try again later.\"}\n"}
@@ -96,6 +110,51 @@ local_reply_config:
       headers_to_add:
         - {header: {key: retry-after, value: "1"}, append_action: OVERWRITE_IF_EXISTS_OR_ADD}
         - {header: {key: cache-control, value: no-store}, append_action: OVERWRITE_IF_EXISTS_OR_ADD}
+{{- end -}}
+
+{{/* What an Envoy may hold for its clients, for its bootstrap. envoy-configs/quickstart/README.md says what happens when. */}}
+{{- define "glacis.envoy.overloadManager" -}}
+refresh_interval: 0.1s
+# Only streams that hold 1 MiB or more are counted, and reset.
+buffer_factory_config: {minimum_account_to_track_power_of_two: 20}
+resource_monitors:
+# Without a bound the file descriptors are the bound.
+- name: envoy.resource_monitors.global_downstream_max_connections
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig
+    max_active_downstream_connections: 10000
+# Of buffers and everything else on Envoy's heap; the module's memory comes on top.
+- name: envoy.resource_monitors.fixed_heap
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.resource_monitors.fixed_heap.v3.FixedHeapConfig
+    max_heap_size_bytes: {{ .root.Values.attach.maxHeapBytes | int64 }}
+actions:
+- name: envoy.overload_actions.reduce_timeouts
+  triggers: [{name: envoy.resource_monitors.fixed_heap, scaled: {scaling_threshold: 0.4, saturation_threshold: 0.6}}]
+  typed_config:
+    "@type": type.googleapis.com/envoy.config.overload.v3.ScaleTimersOverloadActionConfig
+    timer_scale_factors:
+    - {timer: HTTP_DOWNSTREAM_STREAM_IDLE, min_timeout: 3s}
+    - {timer: HTTP_DOWNSTREAM_CONNECTION_IDLE, min_timeout: 2s}
+- name: envoy.overload_actions.shrink_heap
+  triggers: [{name: envoy.resource_monitors.fixed_heap, threshold: {value: 0.7}}]
+- name: envoy.overload_actions.reset_high_memory_stream
+  triggers: [{name: envoy.resource_monitors.fixed_heap, scaled: {scaling_threshold: 0.7, saturation_threshold: 0.95}}]
+- name: envoy.overload_actions.stop_accepting_requests
+  triggers: [{name: envoy.resource_monitors.fixed_heap, threshold: {value: 0.98}}]
+loadshed_points:
+# The action above resets streams of HTTP/2 and HTTP/3 only.
+- name: envoy.load_shed_points.http1_server_abort_dispatch
+  triggers: [{name: envoy.resource_monitors.fixed_heap, scaled: {scaling_threshold: 0.6, saturation_threshold: 1.0}}]
+{{- end -}}
+
+{{/*
+Requests that Envoy may have in ext-proc at once: more than all its pods take, which share `max_streams` among clients
+and answer for themselves. Clients choose how long their bodies take, and are not to reach the failure mode by that.
+*/}}
+{{- define "glacis.envoy.extProcRequests" -}}
+{{- $pods := ternary .Values.extProc.autoscaling.maxReplicas .Values.extProc.replicas .Values.extProc.autoscaling.enabled -}}
+{{- mul (add1 $pods) (.Values.extProc.config.max_streams | default 4096) -}}
 {{- end -}}
 
 {{/* A service's cluster, with its breaker: (merge of an attachment with "part" "port" "health" "requests") */}}
@@ -159,7 +218,7 @@ outlier_detection:
   always_eject_one_host: true
 # Otherwise Envoy sends to sick hosts when all are sick, and its workers learn of health up to 1 s late.
 common_lb_config: {healthy_panic_threshold: {value: 0}, update_merge_window: 0s}
-# The bulkhead: more requests than this at once are decided by the failure mode at once.
+# The bulkhead: more requests than this at once are decided by the failure mode at once. It is above what all pods take.
 circuit_breakers:
   thresholds: [{max_requests: {{ .requests }}, max_pending_requests: {{ .requests }}, track_remaining: true}]
 {{- end -}}

@@ -46,7 +46,7 @@ impl Account {
 /// # Errors
 ///
 /// If it has ended.
-pub(crate) fn resident_bytes(id: u32) -> Outcome<u64> {
+pub fn resident_bytes(id: u32) -> Outcome<u64> {
     Ok(Account::of(&format!("process {id}"), id)?.rss)
 }
 

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use glacis_tests::stack::{Ports, WASM, WASM_WITH_ENGINE, quickstart};
 use glacis_tests::{envoy, log, settings};
+use serde_json::Value;
 
 use crate::support::folder;
 
 /// Every YAML file of Envoy under `envoy-configs/`, whose names begin with `envoy`.
-fn shipped() -> Vec<PathBuf> {
+pub(crate) fn shipped() -> Vec<PathBuf> {
     let mut folders = vec![settings::root().join("envoy-configs")];
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
@@ -72,5 +73,48 @@ fn refused(folder: &log::Folder, text: &str) -> String {
     match envoy::validate(&settings::envoy().unwrap(), root, &config) {
         Ok(told) => panic!("accepted: {told}\n{text}"),
         Err(failure) => failure.to_string(),
+    }
+}
+
+/// The overload managers of a document, in it or in a text of it.
+fn overload_managers(value: &Value, found: &mut Vec<Value>) {
+    match value {
+        Value::Object(members) => {
+            found.extend(members.get("overload_manager").cloned());
+            // Envoy Gateway's is a patch.
+            let is_patch = members.get("path").is_some_and(|path| path == "/overload_manager");
+            found.extend(is_patch.then(|| value["value"].clone()));
+            members.values().for_each(|value| overload_managers(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| overload_managers(value, found)),
+        Value::String(text) if text.starts_with("overload_manager:") => {
+            overload_managers(&serde_saphyr::from_str(text).unwrap(), found);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// What bounds Envoy's memory is the same wherever it is shipped, so that one test tries it for all.
+#[test]
+fn the_overload_manager_is_one_for_all() {
+    let of = |text: &str| {
+        let mut found = Vec::new();
+        overload_managers(&serde_saphyr::from_str(text).unwrap(), &mut found);
+        found
+    };
+    let quickstart = of(&quickstart(&Ports::QUICKSTART, &[]).unwrap());
+    assert_eq!(quickstart.len(), 1);
+    for file in shipped() {
+        let text = fs::read_to_string(&file).unwrap();
+        assert_eq!(of(&text), quickstart, "{}", file.display());
+    }
+    for file in [
+        "envoy-configs/istio/bootstrap.yaml",
+        "envoy-configs/envoy-gateway/proxy.yaml",
+        "charts/glacis/tests/golden/files.yaml",
+    ] {
+        let text = fs::read_to_string(settings::root().join(file)).unwrap();
+        let found: Vec<Value> = text.split("\n---\n").flat_map(of).collect();
+        assert_eq!(found, quickstart, "{file}");
     }
 }

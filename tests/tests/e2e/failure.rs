@@ -84,7 +84,7 @@ fn no_verdict_no_upstream() {
 fn the_bulkhead_decides_at_once() {
     let ports = Ports::free().unwrap();
     let scripted = Scripted::start(ports.ext_proc).unwrap();
-    let narrow = ("max_requests: 512", "max_requests: 1");
+    let narrow = ("max_requests: 8192", "max_requests: 1");
     let own = Own::on("bulkhead", ports, Processor::Other, &[narrow]);
     let stack = &own.0;
     scripted.play(Script::Silent);

@@ -98,11 +98,44 @@ const REFUSED: &[(&[&str], &str)] = &[
     ),
     (
         &[
+            "attach.envoyGateway.a.namespace=a",
+            "attach.envoyGateway.a.targetRefs[0].kind=Gateway",
+            "attach.envoyGateway.a.targetRefs[0].name=eg",
+        ],
+        "nothing would refuse a request that no rules have seen",
+    ),
+    (
+        &[
+            "attach.envoyGateway.a.namespace=a",
+            "attach.envoyGateway.a.targetRefs[0].kind=HTTPRoute",
+            "attach.envoyGateway.a.targetRefs[0].name=shop",
+            "attach.envoyGateway.a.unguarded=true",
+        ],
+        "which Gateway has these routes?",
+    ),
+    (
+        &[
+            "attach.envoyGateway.a.namespace=a",
+            "attach.envoyGateway.a.targetRefs[0].kind=Gateway",
+            "attach.envoyGateway.a.targetRefs[0].name=eg",
+            "attach.envoyGateway.a.unguarded=true",
+            "attach.envoyGateway.b.namespace=a",
+            "attach.envoyGateway.b.targetRefs[0].kind=Gateway",
+            "attach.envoyGateway.b.targetRefs[0].name=eg",
+            "attach.envoyGateway.b.unguarded=true",
+            "attach.envoyGateway.b.bodyLimit=13Mi",
+        ],
+        "another attachment gives it another bodyLimit",
+    ),
+    (
+        &[
             "tls.enabled=true",
             "tls.secretName=s",
             "attach.envoyGateway.a.namespace=a",
             "attach.envoyGateway.a.targetRefs[0].kind=Gateway",
             "attach.envoyGateway.a.targetRefs[0].name=eg",
+            "attach.envoyGateway.a.unguarded=true",
+            "attach.envoyGateway.b.unguarded=true",
             "attach.envoyGateway.a.caConfigMap=one",
             "attach.envoyGateway.b.namespace=b",
             "attach.envoyGateway.b.targetRefs[0].kind=Gateway",
