@@ -117,9 +117,14 @@ every_object() {
 services() {
     stop ext-proc ext-authz upstream
     local part
+    # What the pods' volume has; the chart has made the tokens.
+    mkdir -p "$W/tokens"
+    for part in admin grpc; do
+        kubectl -n glacis get secret glacis-tokens -o "jsonpath={.data.$part}" | base64 -d >"$W/tokens/$part"
+    done
     for part in ext-proc ext-authz; do
         kubectl -n glacis get configmap "glacis-$part" -o "jsonpath={.data.$part\\.yaml}" |
-            sed "s#/usr/share/glacis/crs#$GLACIS_CRS_DIR#; s#/usr/share/glacis/glacis_wasm_filter.wasm#$GLACIS_WASM#" >"$W/$part.yaml"
+            sed "s#/etc/glacis/tokens#$W/tokens#; s#/usr/share/glacis/crs#$GLACIS_CRS_DIR#; s#/usr/share/glacis/glacis_wasm_filter.wasm#$GLACIS_WASM#" >"$W/$part.yaml"
     done
     start ext-proc "$GLACIS_EXT_PROC" --config "$W/ext-proc.yaml"
     start ext-authz "$GLACIS_EXT_AUTHZ" --config "$W/ext-authz.yaml"
@@ -145,6 +150,8 @@ istio() {
         "$PILOT" discovery --kubeconfig "$KUBECONFIG" --meshConfig "$HERE/mesh.yaml" --grpcAddr 127.0.0.1:15010 \
         --httpAddr 127.0.0.1:18080 --httpsAddr "" --secureGRPCAddr "" --monitoringAddr 127.0.0.1:15014 --ctrlz_port 0
     wait_for 60 istiod curl -sf http://127.0.0.1:18080/ready
+    expect "the admin port without a token" 401 http://127.0.0.1:9101/status
+    expect "the admin port with it" 200 -H "Authorization: Bearer $(cat "$W/tokens/admin")" http://127.0.0.1:9101/status
     say "a gateway:"
     { cat "$HERE/istio-envoy.yaml"
       python3 "$HERE/stats_tags.py" "$ISTIO_MODULE/tools/packaging/common/envoy_bootstrap.json"; } >"$W/istio-envoy.yaml"

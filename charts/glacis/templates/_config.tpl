@@ -15,11 +15,14 @@
 {{- if $tls -}}
 {{- $_ := set $config.listen "tls" $tls -}}
 {{- end -}}
+{{- if .Values.tokens.grpc -}}
+{{- $_ := set $config.listen "token_file" "/etc/glacis/tokens/grpc" -}}
+{{- end -}}
 {{- $names := list -}}
 {{- range $name := list "" (printf ".%s" .Release.Namespace) (printf ".%s.svc" .Release.Namespace) (printf ".%s.svc.cluster.local" .Release.Namespace) -}}
 {{- $names = append $names (printf "%s-ext-proc%s" (include "glacis.fullname" $) $name) -}}
 {{- end -}}
-{{- $_ := set $config "admin" (dict "address" "0.0.0.0:9101" "allow_remote" true "hosts" $names) -}}
+{{- $_ := set $config "admin" (include "glacis.admin" (dict "root" . "port" 9101 "hosts" $names) | fromYaml) -}}
 {{- if and .Values.extProc.crs (not (hasKey $config "crs")) -}}
 {{- $_ := set $config "crs" "/usr/share/glacis/crs" -}}
 {{- end -}}
@@ -92,11 +95,14 @@ yes
 {{- if $tls -}}
 {{- $_ := set $config.listen "tls" $tls -}}
 {{- end -}}
+{{- if .Values.tokens.grpc -}}
+{{- $_ := set $config.listen "token_file" "/etc/glacis/tokens/grpc" -}}
+{{- end -}}
 {{- $names := list -}}
 {{- range $name := list "" (printf ".%s" .Release.Namespace) (printf ".%s.svc" .Release.Namespace) (printf ".%s.svc.cluster.local" .Release.Namespace) -}}
 {{- $names = append $names (printf "%s-ext-authz%s" (include "glacis.fullname" $) $name) -}}
 {{- end -}}
-{{- $_ := set $config "admin" (dict "address" "0.0.0.0:9102" "allow_remote" true "hosts" $names) -}}
+{{- $_ := set $config "admin" (include "glacis.admin" (dict "root" . "port" 9102 "hosts" $names) | fromYaml) -}}
 {{- $store := $config.store | default dict -}}
 {{- with include "glacis.redis" . | fromYaml -}}
 {{- if not (hasKey $store "redis") -}}

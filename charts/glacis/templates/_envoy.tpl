@@ -3,12 +3,21 @@ Envoy's configuration, as every way of attaching has it. envoy-configs/quickstar
 The arguments are an attachment with its defaults, and "root".
 */}}
 
+{{/* By which the services know an attached Envoy. Whoever may read the object can read it. */}}
+{{- define "glacis.envoy.token" -}}
+{{- if .root.Values.tokens.grpc }}
+initial_metadata: [{key: authorization, value: {{ printf "Bearer %s" (include "glacis.token" (dict "root" .root "key" "grpc")) | quote }}}]
+{{- end }}
+{{- end -}}
+
 {{/* 1. The rules. */}}
 {{- define "glacis.envoy.extProc" -}}
 name: glacis.ext_proc
 typed_config:
   "@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor
-  grpc_service: {envoy_grpc: {cluster_name: glacis-ext-proc}}
+  grpc_service:
+    envoy_grpc: {cluster_name: glacis-ext-proc}
+    {{- include "glacis.envoy.token" . | nindent 4 }}
   # Bodies are asked for by mode_override, only when a rule reads them.
   processing_mode:
     request_header_mode: SEND
@@ -56,6 +65,7 @@ typed_config:
   transport_api_version: V3
   grpc_service:
     envoy_grpc: {cluster_name: glacis-ext-authz}
+    {{- include "glacis.envoy.token" . | nindent 4 }}
     timeout: 0.25s
   # Who a request is from is another question than what is in it: this failure mode is its own.
   failure_mode_allow: {{ .extAuthzFailOpen }}

@@ -52,6 +52,63 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{ include "glacis.fullname" .root }}-{{ .part }}.{{ .root.Release.Namespace }}.svc.cluster.local
 {{- end -}}
 
+{{/* The Secret with the tokens of both services. */}}
+{{- define "glacis.tokenSecret" -}}
+{{- .Values.tokens.secretName | default (printf "%s-tokens" (include "glacis.fullname" .)) -}}
+{{- end -}}
+
+{{/*
+A token, the same in all files of one rendering: (dict "root" $ "key" "grpc"). What is in the cluster stays; a random
+one is made where nothing is.
+*/}}
+{{- define "glacis.token" -}}
+{{- $root := .root -}}
+{{- if not (hasKey $root.Values "madeTokens") -}}
+{{- $_ := set $root.Values "madeTokens" dict -}}
+{{- end -}}
+{{- $made := $root.Values.madeTokens -}}
+{{- if not (hasKey $made .key) -}}
+{{- $there := lookup "v1" "Secret" $root.Release.Namespace (include "glacis.tokenSecret" $root) | default dict -}}
+{{- $data := $there.data | default dict -}}
+{{- if and (eq .key "grpc") $root.Values.tokens.grpcValue -}}
+{{- $_ := set $made .key $root.Values.tokens.grpcValue -}}
+{{- else if hasKey $data .key -}}
+{{- $_ := set $made .key (get $data .key | b64dec | trim) -}}
+{{- else if $root.Values.tokens.secretName -}}
+{{- fail (printf "tokens.grpcValue: an attachment sends the token of the Secret %s, which Helm cannot read here; write its key `grpc`" $root.Values.tokens.secretName) -}}
+{{- else -}}
+{{- $_ := set $made .key (randAlphaNum 40) -}}
+{{- end -}}
+{{- end -}}
+{{- get $made .key -}}
+{{- end -}}
+
+{{/* Where both services find their tokens, for pods. */}}
+{{- define "glacis.tokenMount" -}}
+{{- if or .Values.tokens.admin .Values.tokens.grpc }}
+- {name: tokens, mountPath: /etc/glacis/tokens, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{- define "glacis.tokenVolume" -}}
+{{- if or .Values.tokens.admin .Values.tokens.grpc }}
+- name: tokens
+  secret: {secretName: {{ include "glacis.tokenSecret" . }}}
+{{- end }}
+{{- end -}}
+
+{{/* Who is answered on the admin port, besides its address: (dict "root" $ "port" 9101 "hosts" list) */}}
+{{- define "glacis.admin" -}}
+address: 0.0.0.0:{{ .port }}
+hosts: {{ toJson .hosts }}
+{{- if .root.Values.tokens.admin }}
+token_file: /etc/glacis/tokens/admin
+open_metrics: {{ .root.Values.tokens.openMetrics }}
+{{- else }}
+allow_remote: true
+{{- end }}
+{{- end -}}
+
 {{/* What both listeners of gRPC have in common. */}}
 {{- define "glacis.listenTls" -}}
 {{- if .Values.tls.enabled -}}

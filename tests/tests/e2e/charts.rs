@@ -44,6 +44,8 @@ fn mounted(folder: &Folder) {
         ("tls/tls.key", pair.key),
         ("tls/ca.crt", authority.certificate),
         ("redis/password", "password".to_owned()),
+        ("tokens/admin", "a-token-for-the-admin-port".to_owned()),
+        ("tokens/grpc", "a-token-for-calls-of-envoy".to_owned()),
         ("secrets/pepper", "0123456789abcdef0123456789abcdef".to_owned()),
         ("rules/own.conf", rule(1)),
         ("rules-of/team-rules/team.conf", rule(2)),

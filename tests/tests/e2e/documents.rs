@@ -64,6 +64,8 @@ const COMMANDS: &[(&str, How)] = &[
         Elsewhere("`cargo xtask mesh` gives each to an API server"),
     ),
     ("kubectl -n glacis port-forward ", Elsewhere("takes pods that run: tests/mesh/cluster.sh")),
+    ("kubectl -n glacis create secret ", Elsewhere("takes a cluster; the chart makes the Secret")),
+    ("kubectl -n glacis get secret ", Elsewhere("`cargo xtask mesh`")),
     ("kubectl get ingress ", Elsewhere("takes the cluster of whom it is for")),
     ("kubectl -n ingress-nginx get ", Elsewhere("takes the cluster of whom it is for")),
     ("kubectl -n istio-system get ", Elsewhere("takes the cluster of whom it is for")),

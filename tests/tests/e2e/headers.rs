@@ -22,7 +22,7 @@ const GOLDEN: &str = "charts/glacis/tests/golden";
 const ISTIO: &str = "envoy-configs/istio/gateway.yaml";
 
 /// Spellings that servers turn into the variable `HTTP_X_GLACIS_CLIENT`, and other names that begin so.
-const FORGED: &[&str] = &[
+pub(crate) const FORGED: &[&str] = &[
     "x-glacis-client",
     "X-GLACIS-Client",
     "x_glacis_client",
@@ -40,13 +40,13 @@ const FORGED: &[&str] = &[
 const FOREIGN: &[&str] = &["x-glacial", "x_shop_id", "x-glacis", "glacis-x", "x-my-glacis-client"];
 
 /// Whether a server that folds names would take this one for ours.
-fn is_ours(name: &str) -> bool {
+pub(crate) fn is_ours(name: &str) -> bool {
     let folded = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
     folded.to_ascii_lowercase().starts_with("x-glacis-")
 }
 
 /// All objects of a configuration whose type ends so.
-fn of_type<'v>(value: &'v Value, kind: &str, found: &mut Vec<&'v Value>) {
+pub(crate) fn of_type<'v>(value: &'v Value, kind: &str, found: &mut Vec<&'v Value>) {
     if value["@type"].as_str().is_some_and(|name| name.ends_with(kind)) {
         found.push(value);
     }
@@ -163,7 +163,7 @@ fn only(mutations: &Value, [proxy, admin, upstream]: [u16; 3]) -> String {
 }
 
 /// The names that the upstream saw of these headers, in lower case.
-fn seen(answer: &Response, of: &[&str]) -> Vec<String> {
+pub(crate) fn seen(answer: &Response, of: &[&str]) -> Vec<String> {
     let echoed = answer.json();
     let fields = echoed["headers"].as_array().unwrap_or_else(|| panic!("{}", answer.text()));
     let names = fields.iter().map(|field| field[0].as_str().unwrap().to_owned());

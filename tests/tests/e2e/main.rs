@@ -20,6 +20,7 @@ mod bans;
 mod body_modes;
 mod bypasses;
 mod canary;
+mod chain;
 mod charts;
 mod components;
 mod configs;

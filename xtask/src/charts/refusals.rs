@@ -82,6 +82,17 @@ const REFUSED: &[(&[&str], &str)] = &[
             "attach.envoyGateway.a.namespace=a",
             "attach.envoyGateway.a.targetRefs[0].kind=Gateway",
             "attach.envoyGateway.a.targetRefs[0].name=eg",
+        ],
+        "Envoy Gateway sends no token",
+    ),
+    (&["tokens.grpcValue=short"], "/tokens/grpcValue"),
+    (&["tokens.secretName=mine", "attach.files=true"], "write its key `grpc`"),
+    (
+        &[
+            "tokens.grpc=false",
+            "attach.envoyGateway.a.namespace=a",
+            "attach.envoyGateway.a.targetRefs[0].kind=Gateway",
+            "attach.envoyGateway.a.targetRefs[0].name=eg",
             "attach.envoyGateway.a.wasmTargetRefs[0].kind=Gateway",
             "attach.envoyGateway.a.wasmTargetRefs[0].name=eg",
         ],
@@ -89,6 +100,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     ),
     (
         &[
+            "tokens.grpc=false",
             "attach.envoyGateway.a.namespace=a",
             "attach.envoyGateway.a.targetRefs[0].kind=Gateway",
             "attach.envoyGateway.a.targetRefs[0].name=eg",
@@ -98,6 +110,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     ),
     (
         &[
+            "tokens.grpc=false",
             "attach.envoyGateway.a.namespace=a",
             "attach.envoyGateway.a.targetRefs[0].kind=Gateway",
             "attach.envoyGateway.a.targetRefs[0].name=eg",
@@ -106,6 +119,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     ),
     (
         &[
+            "tokens.grpc=false",
             "attach.envoyGateway.a.namespace=a",
             "attach.envoyGateway.a.targetRefs[0].kind=HTTPRoute",
             "attach.envoyGateway.a.targetRefs[0].name=shop",
@@ -115,6 +129,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     ),
     (
         &[
+            "tokens.grpc=false",
             "attach.envoyGateway.a.namespace=a",
             "attach.envoyGateway.a.targetRefs[0].kind=Gateway",
             "attach.envoyGateway.a.targetRefs[0].name=eg",
@@ -131,6 +146,7 @@ const REFUSED: &[(&[&str], &str)] = &[
         &[
             "tls.enabled=true",
             "tls.secretName=s",
+            "tokens.grpc=false",
             "attach.envoyGateway.a.namespace=a",
             "attach.envoyGateway.a.targetRefs[0].kind=Gateway",
             "attach.envoyGateway.a.targetRefs[0].name=eg",
