@@ -183,6 +183,27 @@ impl Operator {
         !matches!(self, Self::Deferred(_)) && self.parameter().is_none_or(is_constant)
     }
 
+    /// Whether its pattern needs back-tracking.
+    pub(crate) const fn backtracks(&self) -> bool {
+        match self {
+            Self::Rx(pattern) | Self::RxGlobal(pattern) | Self::Verify(_, pattern) => {
+                pattern.backtracks()
+            }
+            Self::Pm(_)
+            | Self::Number(..)
+            | Self::Text(..)
+            | Self::IpMatch(_)
+            | Self::ValidateByteRange(_)
+            | Self::ValidateUrlEncoding
+            | Self::ValidateUtf8Encoding
+            | Self::DetectSqli
+            | Self::DetectXss
+            | Self::UnconditionalMatch
+            | Self::NoMatch
+            | Self::Deferred(_) => false,
+        }
+    }
+
     /// Whether the operator holds for `value`, negation left to the caller.
     ///
     /// `parameter` is the expansion of [`Self::parameter`]. `capture` is cleared; it is filled on a match

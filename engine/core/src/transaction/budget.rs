@@ -3,9 +3,10 @@
 //! A step is the running of a rule, the look at a value, or 64 bytes that an operator or a transformation
 //! reads: a rule on a value of 1 KiB takes some 17 steps, and one more for each transformation's 64
 //! bytes. Patterns matched by back-tracking pay for the instructions they run. What is not charged is
-//! bounded by limits of its own: the parsing of bodies, macros, the fast path's scan of each value, and
-//! what is learned of texts for later ([`crate::recall`]). A text that is recalled saves the steps of the rules
-//! that are known not to match it, some hundreds: by so much a limit may be reached later.
+//! bounded by limits of its own: the parsing of bodies, macros, and the fast path's scan of each value.
+//!
+//! A text of which something may be known from earlier transactions ([`crate::recall`]) has a fixed price, whether
+//! something is known or not: the steps of a request do not depend on the requests before it.
 
 /// Bytes that are read in one step, and instructions of a back-tracking pattern.
 const UNITS_PER_STEP: u64 = 64;

@@ -51,13 +51,15 @@ impl Transaction {
         if let Some(profile) = &mut self.profile {
             profile.enter(phase);
         }
-        // What is settled of chains is settled by what phase 1 begins with.
-        if program.folded.is_none() || self.folded {
-            self.recall(&program, phase);
-        }
+        self.meet_texts(&program, phase);
         self.name_candidates(&program, plan);
         if let Some(profile) = &mut self.profile {
             profile.named();
+        }
+        // Which rules are visited depends on what is known of texts; whether there is something left does not.
+        if self.budget.is_spent() {
+            self.cut_off(phase);
+            return;
         }
         let mut at = 0;
         while let Some(next) = self.scans.next_candidate(at) {
@@ -67,7 +69,7 @@ impl Transaction {
                 continue;
             }
             // To ask may take steps too: values are transformed for it.
-            let named = self.may_match(&program, rule);
+            let named = self.may_match(&program, rule) && !self.leaves_nothing(&program, rule);
             let flow = if named { self.run_chain(&program, rule) } else { Flow::Next };
             if self.profile.is_some() {
                 self.profile_visit(&program, rule, named);
@@ -85,9 +87,28 @@ impl Transaction {
                 Flow::SkipPhase => break,
             }
             if self.ends(phase) {
+                self.unfold(&program, phase, rule);
                 break;
             }
         }
+    }
+
+    /// Takes back what was folded of rules behind the one that ended phase 1. The later phases run as written.
+    fn unfold(&mut self, program: &Program, phase: Phase, last: RuleIndex) {
+        let folded = program.folded.as_ref().filter(|_| self.folded);
+        let Some(folded) = folded.filter(|_| phase == Phase::RequestHeaders) else { return };
+        for (slot, value) in folded.undone_behind(last) {
+            self.folded = false;
+            match value {
+                Some(value) => self.tx.set_slot(slot, value),
+                None => self.tx.unset_slot(slot),
+            }
+        }
+    }
+
+    /// Whether the rules that were evaluated beforehand, if there are any, have set what they set.
+    pub(super) const fn constants_hold(&self, program: &Program) -> bool {
+        program.folded.is_none() || self.folded
     }
 
     /// Does what was evaluated when rules were loaded. Says whether the other rules are those that are left:
@@ -184,8 +205,8 @@ impl Transaction {
 
     /// Evaluates one rule: every value of every target. Says whether any matched.
     fn run_rule(&mut self, program: &Program, index: RuleIndex, rule: &Rule) -> bool {
-        self.budget.charge(0);
         let Some(operator) = &rule.operator else {
+            self.budget.charge(0);
             self.act(program, index, rule);
             return true;
         };
@@ -196,6 +217,7 @@ impl Transaction {
             }
             _ => rule.targets.iter().for_each(|target| self.collect(program, target)),
         }
+        self.charge_rule(rule);
         if self.scratch.values.is_empty() {
             return false;
         }
@@ -224,6 +246,16 @@ impl Transaction {
         matched
     }
 
+    /// A step for the rule, unless it runs only for texts that are paid for: see [`Self::meet_texts`].
+    fn charge_rule(&mut self, rule: &Rule) {
+        let values = &self.scratch.values;
+        let is_paid =
+            rule.gate.cells().is_some() && values.iter().all(|value| self.met.contains(value.id));
+        if !is_paid {
+            self.budget.charge(0);
+        }
+    }
+
     fn run_value(
         &mut self,
         program: &Program,
@@ -239,7 +271,9 @@ impl Transaction {
         };
         let mut stages = core::mem::take(&mut self.scratch.stages);
         let bytes = value.id.map_or(ByteSet::ALL, |id| self.known_bytes(id));
+        let before = self.budget;
         self.stages(program, rule.lane, lane, value.value, bytes, &mut stages);
+        self.pay_once(before, value.id);
         let mut matched = false;
         for &slice in &stages {
             matched |= self.test(program, index, rule, operator, parameter, value, slice);
@@ -274,7 +308,11 @@ impl Transaction {
         if let Some(profile) = &mut self.profile {
             profile.tested(index, slice.len());
         }
-        self.budget.charge(slice.len().saturating_add(self.scratch.capture.steps));
+        match (self.met.contains(value.id), self.scratch.capture.steps) {
+            (true, 0) => {}
+            (true, steps) => drop(self.budget.charge(steps)),
+            (false, steps) => drop(self.budget.charge(slice.len().saturating_add(steps))),
+        }
         self.flags.patterns_gave_up |= self.scratch.capture.gave_up;
         if matches == rule.negated {
             return false;
@@ -329,7 +367,9 @@ impl Transaction {
             return slice;
         }
         let bytes = self.known_bytes(ValueId(id));
+        let before = self.budget;
         let slice = self.transform(program, lane, value.value, bytes, true);
+        self.pay_once(before, value.id);
         // There was no room to keep it: the next rule transforms it anew.
         if slice.region == Region::Temporary {
             return slice;

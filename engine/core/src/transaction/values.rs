@@ -130,7 +130,7 @@ pub(crate) const fn is_short(variable: Variable) -> bool {
 }
 
 /// Whether a selection takes the member of that name.
-pub(super) fn selects(select: &Select, name: &[u8]) -> bool {
+pub(crate) fn selects(select: &Select, name: &[u8]) -> bool {
     match select {
         Select::All => true,
         Select::Key(key) => name.eq_ignore_ascii_case(key),
