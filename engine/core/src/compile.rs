@@ -430,6 +430,7 @@ impl<'s> Compiler<'s> {
         }
         self.placebo(&rules, &phases, &markers);
         let sieves = self.build_sieves(&mut rules);
+        gates::open_where_removals_backtrack(&mut rules);
         let (folded, unseen) = self.fold(&rules, &phases, &markers, &captures);
         let response_body_rules = self.looks_at_response_body(&rules);
         let logs_response = self.logs_response(&rules);

@@ -316,6 +316,29 @@ pub(crate) struct Target {
     pub(crate) except: Vec<Select>,
 }
 
+impl Target {
+    /// Whether a pattern that selects or excludes members needs back-tracking.
+    pub(crate) fn backtracks(&self) -> bool {
+        core::iter::once(&self.select).chain(&self.except).any(Select::backtracks)
+    }
+}
+
+impl Select {
+    /// Whether it is a pattern that needs back-tracking.
+    pub(crate) const fn backtracks(&self) -> bool {
+        match self {
+            Self::Pattern(pattern) => pattern.backtracks(),
+            Self::All
+            | Self::Key(_)
+            | Self::Prefix(_)
+            | Self::Slot(_)
+            | Self::XmlText
+            | Self::XmlAttributes
+            | Self::XPath(_) => false,
+        }
+    }
+}
+
 /// Members of a collection.
 #[derive(Clone, Debug)]
 pub(crate) enum Select {

@@ -32,6 +32,7 @@ mod request;
 mod sanitise;
 mod scans;
 mod trace;
+mod transforms;
 mod tx;
 mod values;
 
@@ -428,7 +429,7 @@ impl Transaction {
     #[must_use]
     pub const fn flags(&self) -> Flags {
         let values_cut = self.flags.values_cut || self.store.is_cut();
-        Flags { values_cut, ..self.flags }
+        Flags { values_cut, patterns_gave_up: self.budget.gave_up(), ..self.flags }
     }
 
     /// Steps that rules have taken so far, as [`Limits::rule_steps_max`](crate::Limits) counts them.

@@ -21,6 +21,7 @@ use crate::{
     expand::{Expression, Segment},
     id::{LaneId, Phase, RuleIndex, RuleSet, TxSlot},
     operator::{Capture, Operator, leading_integer},
+    pattern::{Found, Meter},
     plan::{self, PhasePlan, behind},
     program::{Change, Ctl, Disruptive, Flow, MatchAction, Rule, Select, SetVar, Target, TxKey},
     transaction::selects,
@@ -31,7 +32,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Folded {
     /// The members of `TX` that phase 1 begins with.
-    pub(crate) members: Vec<(TxSlot, Box<[u8]>)>,
+    pub(crate) members: Members,
     /// Every change that led to them, in the order of the rules.
     history: Vec<FoldedChange>,
     /// What it took to evaluate what is left out of each phase, in steps of a transaction's budget.
@@ -39,6 +40,9 @@ pub(crate) struct Folded {
     /// The other rules of each phase.
     pub(crate) plans: [PhasePlan; 5],
 }
+
+/// Members of `TX` with their values.
+type Members = Vec<(TxSlot, Box<[u8]>)>;
 
 /// A member of `TX` that a rule sets, or unsets, whatever the request is.
 #[derive(Debug)]
@@ -49,14 +53,14 @@ struct FoldedChange {
 }
 
 impl Folded {
-    /// The members of `TX` as they would be had the phase ended with the rule `last`, of those that rules behind
-    /// it have set.
+    /// The members of `TX` as they would be had the phase ended with the rule `last`, or before the first, of those
+    /// that rules behind it have set.
     pub(crate) fn undone_behind(
         &self,
-        last: RuleIndex,
+        last: Option<RuleIndex>,
     ) -> impl Iterator<Item = (TxSlot, Option<&[u8]>)> {
         let (before, behind) =
-            self.history.split_at(self.history.partition_point(|change| change.rule <= last));
+            self.history.split_at(self.history.partition_point(|change| Some(change.rule) <= last));
         behind.iter().map(|change| {
             let value = before.iter().rfind(|earlier| earlier.slot == change.slot);
             (change.slot, value.and_then(|earlier| earlier.value.as_deref()))
@@ -202,7 +206,10 @@ impl Compiler<'_> {
     /// The members that a selection takes.
     fn slots_selected(&self, select: &Select) -> impl Iterator<Item = TxSlot> {
         let slots = self.tx_slots.iter();
-        slots.filter(move |(name, _)| selects(select, name.as_bytes())).map(|(_, slot)| *slot)
+        let mut meter = Meter::at_compile_time();
+        slots
+            .filter(move |(name, _)| selects(select, name.as_bytes(), &mut meter) != Found::No)
+            .map(|(_, slot)| *slot)
     }
 }
 
@@ -369,7 +376,7 @@ impl Known {
         }
     }
 
-    fn into_members(self) -> (Vec<(TxSlot, Box<[u8]>)>, Vec<FoldedChange>) {
+    fn into_members(self) -> (Members, Vec<FoldedChange>) {
         let members = self.members.into_iter().map(|(slot, value)| (slot, value.into()));
         (members.collect(), self.history)
     }

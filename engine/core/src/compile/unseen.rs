@@ -21,6 +21,7 @@ use crate::{
     expand::{Expression, Segment},
     id::{LaneId, RuleIndex, RuleSet, TxSlot},
     operator::{Capture, Operator, TextTest},
+    pattern::{Found, Meter},
     program::{Change, MatchAction, Rule, Select, SetVar, Target, TxKey},
     transaction::selects,
     variable::Variable,
@@ -194,7 +195,10 @@ impl<'r> Live<'r> {
     fn reads_captures(&self, effect: Effect<'_>) -> bool {
         match effect {
             Effect::Reads(slot) => self.captures.contains(&slot),
-            Effect::ReadsSelected(select) => (b'0'..=b'9').any(|digit| selects(select, &[digit])),
+            Effect::ReadsSelected(select) => {
+                let mut meter = Meter::at_compile_time();
+                (b'0'..=b'9').any(|digit| selects(select, &[digit], &mut meter) != Found::No)
+            }
             Effect::Captures | Effect::Writes(_) | Effect::WritesNamed(_) | Effect::Controls(_) => {
                 false
             }

@@ -6,11 +6,12 @@ use crate::{
     expand::{Expression, Segment},
     id::{LaneId, Phase, RuleIndex},
     operator::Capture,
+    pattern::Found,
     program::{Gate, Program, Rule},
     recall::{Answer, LEARNED_MAX, Recall, TEXT_BYTES_MAX, Table, is_common_header},
     scan::ByteSet,
     store::{List, Slice, ValueId},
-    transaction::values::{Part, selects},
+    transaction::values::{Part, selected},
     variable::Variable,
 };
 
@@ -123,7 +124,7 @@ impl Transaction {
     /// Takes back what was charged since `before` for a text that is paid for.
     pub(super) fn pay_once(&mut self, before: Budget, id: Option<ValueId>) {
         if self.met.contains(id) {
-            self.budget = before;
+            self.budget.take_back(before);
         }
     }
 
@@ -190,7 +191,7 @@ impl Transaction {
             self.store.clear_temporary();
         }
         self.scratch.stages = stages;
-        self.budget = budget;
+        self.budget.forget_since(budget);
         found.into()
     }
 
@@ -208,21 +209,30 @@ impl Transaction {
 
     /// Whether a chain that looks at one of these texts is completed by it, or leaves something that others
     /// look at.
-    fn is_seen(&self, program: &Program, rule: &Rule, chain: &Unseen, stages: &[Slice]) -> bool {
+    fn is_seen(
+        &mut self,
+        program: &Program,
+        rule: &Rule,
+        chain: &Unseen,
+        stages: &[Slice],
+    ) -> bool {
         let Some(operator) = &rule.operator else { return true };
         let parameter = operator.parameter().and_then(|text| text.literal()).unwrap_or_default();
         let mut capture = Capture::default();
         stages.iter().any(|&stage| {
             let stage = self.store.bytes(stage);
-            if !operator.matches(stage, parameter, true, &mut capture) {
-                return capture.gave_up;
+            let meter = self.budget.meter();
+            match operator.matches(stage, parameter, true, &mut capture, meter) {
+                Found::Yes => {}
+                Found::No => return false,
+                Found::GaveUp => return true,
             }
             let write = |text: &Expression| expanded(program, text, stage, &capture);
             let (mut name, value) = (write(&chain.name), write(&chain.value));
             name.make_ascii_lowercase();
             name.len().max(value.len()) > program.limits.expansion_bytes_max
                 || chain.test.holds(&value, &chain.parameter) != chain.negated
-                || program.unseen.observers.iter().any(|select| selects(select, &name))
+                || program.unseen.observers.iter().any(|select| selected(select, &name, meter))
         })
     }
 
@@ -233,8 +243,12 @@ impl Transaction {
         let mut capture = Capture::default();
         stages.iter().any(|&stage| {
             let stage = self.store.bytes(stage);
-            operator.matches(stage, parameter, false, &mut capture) != rule.negated
-                || capture.gave_up
+            let meter = self.budget.meter();
+            match operator.matches(stage, parameter, false, &mut capture, meter) {
+                Found::Yes => !rule.negated,
+                Found::No => rule.negated,
+                Found::GaveUp => true,
+            }
         })
     }
 }

@@ -7,8 +7,9 @@ use crate::{
     expand::Expression,
     id::{RuleIndex, next_bit},
     operator::leading_integer,
+    pattern::Found,
     plan::{PhasePlan, PlannedCell},
-    program::{CellId, Gate, Program, Rule},
+    program::{CellId, Gate, Program, Rule, Target},
     scan::ByteSet,
     store::{Slice, ValueId},
     variable::Variable,
@@ -478,7 +479,12 @@ impl Transaction {
         let Some(operator) = &rule.operator else { return true };
         let parameter = operator.parameter().and_then(Expression::literal).unwrap_or_default();
         let value = self.store.bytes(self.scalar(variable));
-        operator.matches(value, parameter, false, &mut self.scratch.capture) != rule.negated
+        let (capture, meter) = (&mut self.scratch.capture, self.budget.meter());
+        match operator.matches(value, parameter, false, capture, meter) {
+            Found::Yes => !rule.negated,
+            Found::No => rule.negated,
+            Found::GaveUp => true,
+        }
     }
 
     /// Appends to the scratch list the values of a rule's targets that it may match, in their order.
@@ -500,7 +506,7 @@ impl Transaction {
                 let view = self.scans.cell_views.get(view).copied().unwrap_or(UNKNOWN);
                 if self.view_may_match(program, index, rule, view)
                     && let Some(&Member { name, text, id }) = self.scans.members.get(at)
-                    && values::takes(target, self.store.bytes(name))
+                    && self.takes(target, name, id)
                 {
                     let variable = target.variable;
                     let value =
@@ -509,6 +515,15 @@ impl Transaction {
                 }
             }
         }
+    }
+
+    /// Whether a target takes a value. Which values are asked about depends on what is known of their texts, so that
+    /// those are not charged; a target whose patterns may take many steps has no gate.
+    fn takes(&mut self, target: &Target, name: Slice, id: ValueId) -> bool {
+        let before = self.budget;
+        let takes = values::takes(target, self.store.bytes(name), self.budget.meter());
+        self.pay_once(before, Some(id));
+        takes
     }
 
     /// Whether it is possible that the rule matches this view of one of its values.

@@ -51,13 +51,14 @@ impl Transaction {
             self.scans.members.push(Member { name: Slice::EMPTY, text, id });
             return;
         };
+        let meter = self.budget.meter();
         for list in lists.iter().map(|&list| self.store.list(list)) {
             for pair in list {
                 let selected = match &source.select {
                     Select::All => true,
                     // Most are told apart by their length.
                     Select::Key(key) if key.len() != pair.name.len() => false,
-                    select => values::selects(select, self.store.bytes(pair.name)),
+                    select => values::selected(select, self.store.bytes(pair.name), meter),
                 };
                 if selected {
                     let (text, id) = part.of(pair);
