@@ -145,6 +145,13 @@ const WHOLE: &[&str] = &[
      initcol:ip=%{tx.1}\"\n",
     "SecRule REQUEST_HEADERS \"@rx .\" \"id:319,phase:1,pass,nolog,ctl:ruleRemoveById=301-303,\
      ctl:ruleRemoveTargetById=313;TX:level\"\n",
+    "SecPatternLimitAction ProcessPartial\nSecRule ARGS_NAMES|REQUEST_HEADERS \"@rx (?<!b)(.)\\1\" \
+     \"id:320,phase:1,pass,log,capture,t:lowercase,setvar:'tx.%{tx.1}_y=1'\"\n",
+    "SecRule ARGS:/(?!a)./|REQUEST_HEADERS:/^(?!x)(.)\\1?/|!REQUEST_HEADERS:/(?<=e)r/ \
+     \"@rx (?=[a-m])\\w++\" \"id:321,phase:2,pass,log,capture\"\n",
+    "SecAction \"id:322,phase:1,pass,nolog,ctl:ruleRemoveTargetById=320-321;ARGS_NAMES:/(?!a).(.)\\1/\"\n\
+     SecRule REQUEST_HEADERS_NAMES|ARGS_NAMES \"!@rx ^(?!accept)(a|aa|[^a]+)+\\1?$\" \
+     \"id:323,phase:2,pass,log,t:lowercase\"\n",
 ];
 
 /// The whole chains that the lines of rules ask for, each once.

@@ -46,6 +46,11 @@ const FIRST: &[(&str, &[u8])] = &[
     ),
     (
         "fast_path",
+        b"=== rules\n+@ABCDEFGHIJKLMNO\naa00bb (?!b)(.)\\1\nxf00aA (a|b)++c\n=== request\nPOST /?aa=1&b=aab&abb=2 \
+          HTTP/1.1\nHost: dd\nAccept: */*\nAccept-Encoding: bb\nX-Rr: aaaaaaaaaaaaaaaaaaaaaaaaab\n\nc=d",
+    ),
+    (
+        "fast_path",
         b"=== rules\n+A\xA0\xA1\xA2\n=== request\nPUT /?a=select&b=1&proxy=2 HTTP/1.1\nHost: d\n\
           Accept: */*\nProxy: b",
     ),
