@@ -10,8 +10,13 @@ use std::{fmt::Write as _, fs, path::PathBuf};
 use glacis_engine::{GateKind, GatedRule, Input, Limits, Phase, Program};
 use glacis_rules::FileSource;
 
-/// The pinned CRS at paranoia level 4: all of its rules can run.
+/// The pinned CRS with the base configuration at paranoia level 4: all of its rules can run.
 fn program() -> Program {
+    Program::build(&inputs(), &FileSource::new(), Limits::default()).unwrap()
+}
+
+/// A line that sets the paranoia level, then the base configuration and CRS.
+fn inputs() -> Vec<Input> {
     let crs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.fetched/crs-4.25.0");
     let level = Input::Text {
         name: "level.conf".to_owned(),
@@ -21,8 +26,7 @@ fn program() -> Program {
     };
     let found = glacis_rules::crs(&crs);
     let found = found.unwrap_or_else(|error| panic!("{error}: run `cargo xtask fetch`"));
-    let inputs: Vec<Input> = [level].into_iter().chain(found).collect();
-    Program::build(&inputs, &FileSource::new(), Limits::default()).unwrap()
+    [level].into_iter().chain(found).collect()
 }
 
 fn table(rules: &[GatedRule]) -> String {
@@ -78,6 +82,24 @@ fn the_fast_path_covers_what_it_covered() {
     }
     let expected = fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(seen, expected, "tests/fast_path.txt; UPDATE_EXPECT=1 rewrites it");
+}
+
+/// A golden file says what is, not what must be: as many rules as these are evaluated when rules are loaded, with the
+/// base configuration, at the paranoia level that CRS sets.
+#[test]
+fn constant_folding_covers_the_configuration_of_crs() {
+    const FLOOR: [(Phase, usize); 4] = [
+        (Phase::RequestHeaders, 90),
+        (Phase::RequestBody, 60),
+        (Phase::ResponseHeaders, 30),
+        (Phase::ResponseBody, 30),
+    ];
+    let inputs = inputs().split_off(1);
+    let program = Program::build(&inputs, &FileSource::new(), Limits::default()).unwrap();
+    for (phase, floor) in FLOOR {
+        let folded = program.fast_path().filter(|rule| rule.phase == phase && rule.folded).count();
+        assert!(folded >= floor, "phase {}: {folded} of at least {floor}", phase.number());
+    }
 }
 
 /// With every gate open nothing is covered: what the file counts are gates, not rules.

@@ -7,11 +7,13 @@
 //!    cheaply that it cannot match.
 //! 5. [`Compiler::finish`]: order by phase, resolve markers, note what the program needs; [`placebo`] warns
 //!    of what does nothing; [`fold`] and [`settle`] do beforehand what does not depend on the request, and
-//!    [`unseen`] finds the chains that leave nothing behind.
+//!    [`unseen`] finds the chains that leave nothing behind; all three go by [`effects`], the one description
+//!    of what a rule reads and writes.
 //!
 //! No pass stops at its first error: all that is wrong is reported together.
 
 mod actions;
+mod effects;
 mod fold;
 mod gates;
 mod load;
@@ -428,10 +430,11 @@ impl<'s> Compiler<'s> {
         }
         self.placebo(&rules, &phases, &markers);
         let sieves = self.build_sieves(&mut rules);
+        gates::open_where_removals_backtrack(&mut rules);
         let (folded, unseen) = self.fold(&rules, &phases, &markers, &captures);
         let response_body_rules = self.looks_at_response_body(&rules);
         let logs_response = self.logs_response(&rules);
-        let recall = Recall::new(&rules, unseen);
+        let recall = Recall::new(&rules);
         let mut tx_index: Vec<(Box<str>, TxSlot)> =
             self.tx_slots.into_iter().map(|(name, slot)| (name.into(), slot)).collect();
         tx_index.sort_unstable();
@@ -454,7 +457,9 @@ impl<'s> Compiler<'s> {
             lanes: self.lanes,
             index: self.index.build(self.parts),
             sources: self.sources,
+            known_text_steps: recall.as_ref().map_or(0, Recall::steps),
             recall,
+            unseen,
             xpaths: self.xpaths,
             tx_names: self.tx_names,
             tx_index,

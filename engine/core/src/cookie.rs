@@ -6,8 +6,9 @@ use crate::ascii::is_space;
 ///
 /// The rules are those of ModSecurity 3 (`Transaction::addRequestHeader`): pairs end at `;`, white
 /// space before a name is dropped, the name ends at the first `=`, a pair without `=` is a name with
-/// an empty value, and a pair without a name is skipped. Nothing is percent-decoded and quotes stay:
-/// servers differ in both, so rules undo them with transformations.
+/// an empty value. Nothing is percent-decoded and quotes stay: servers differ in both, so rules undo
+/// them with transformations. A value without a name (`=value`) has an empty name, where ModSecurity skips
+/// it: browsers send such cookies (RFC 6265bis, section 5.7), and applications read them.
 ///
 /// How many cookies are kept is the caller's choice ([`crate::limits::Limits::cookies_max`]); the
 /// iterator itself holds no memory.
@@ -16,7 +17,7 @@ pub(crate) fn pairs(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut halves = pair.splitn(2, |&byte| byte == b'=');
         let name = trim_start(halves.next().unwrap_or_default());
         let value = halves.next().unwrap_or_default();
-        (!name.is_empty()).then_some((name, value))
+        (!name.is_empty() || !value.is_empty()).then_some((name, value))
     })
 }
 
@@ -38,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_are_split_as_modsecurity_does() {
+    fn cookies_are_split_as_modsecurity_does_and_none_is_skipped() {
         check("a=1; b=2", "a=1|b=2");
         check("a=1;b=2;", "a=1|b=2");
         check("a", "a=");
@@ -48,7 +49,7 @@ mod tests {
         check("a =1; b= 2 ", "a =1|b= 2 ");
         check("a='x; y'", r"a=\'x|y\'=");
         check("a=%41+b", "a=%41+b");
-        check("=1; =; ;;   ", "");
+        check("=1; =; ;;   ; =2=3", "=1|=2=3");
         check("", "");
         check("a=1; a=2", "a=1|a=2");
         check("a=\0x", "a=\\x00x");

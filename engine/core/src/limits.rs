@@ -83,7 +83,8 @@ pub struct Limits {
     pub transformed_bytes_max: usize,
     /// Values, as they are and as chains of transformations change them, of which is kept which rules
     /// they may match: some 250 bytes for each with CRS. Every rule is run on what is beyond it, and pays
-    /// in steps; the flag `views_dropped` is set.
+    /// in steps; the flag `views_dropped` is set. Names and common headers of up to 256 bytes do not count: of
+    /// those there are no more than `headers_max`, `cookies_max` and `arguments_max` allow.
     pub views_max: usize,
     /// Bytes a macro may expand to; the rest is cut off.
     pub expansion_bytes_max: usize,
@@ -123,7 +124,8 @@ pub struct Limits {
     /// Steps of work that the rules may take in one transaction, and once more in phase 5: a deadline
     /// that does not depend on the machine. `SecRuleStepsLimit` sets it. A step is the running of a
     /// rule, the look at a value, 64 bytes read by an operator or a transformation, or 64
-    /// instructions of a back-tracking pattern. At the limit no further rule is run, the flag
+    /// instructions of a back-tracking pattern. A name or a common header of up to 256 bytes takes one step
+    /// for each chain of transformations, and nothing more, whether it came before or not. At the limit no further rule is run, the flag
     /// `rules_cut_off` is set, and `SecRuleStepsLimitAction` says whether the request is refused
     /// with 503 (where rules may block) or passes with what was found so far.
     pub rule_steps_max: usize,

@@ -15,7 +15,11 @@ use std::sync::Arc;
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
 
-use crate::{expand::Expression, pattern::Pattern, scan::Table};
+use crate::{
+    expand::Expression,
+    pattern::{Found, Meter, Pattern},
+    scan::Table,
+};
 pub(crate) use byte_range::ByteRange;
 pub(crate) use ip_match::IpSet;
 pub(crate) use xss::NEEDS as XSS_NEEDS;
@@ -146,10 +150,6 @@ pub(crate) struct Capture {
     pub(crate) groups: [Option<(usize, usize)>; Self::GROUPS],
     /// Text for `TX:0` that is not part of the value (a fingerprint).
     pub(crate) text: Vec<u8>,
-    /// Whether the operator reached its limit of steps. It then counts as not having matched.
-    pub(crate) gave_up: bool,
-    /// Instructions of a back-tracking pattern that were run: work beyond one look at each byte.
-    pub(crate) steps: usize,
 }
 
 impl Capture {
@@ -159,8 +159,6 @@ impl Capture {
     pub(crate) fn clear(&mut self) {
         self.groups = [None; Self::GROUPS];
         self.text.clear();
-        self.gave_up = false;
-        self.steps = 0;
     }
 }
 
@@ -183,21 +181,48 @@ impl Operator {
         !matches!(self, Self::Deferred(_)) && self.parameter().is_none_or(is_constant)
     }
 
+    /// Whether its pattern needs back-tracking.
+    pub(crate) const fn backtracks(&self) -> bool {
+        match self {
+            Self::Rx(pattern) | Self::RxGlobal(pattern) | Self::Verify(_, pattern) => {
+                pattern.backtracks()
+            }
+            Self::Pm(_)
+            | Self::Number(..)
+            | Self::Text(..)
+            | Self::IpMatch(_)
+            | Self::ValidateByteRange(_)
+            | Self::ValidateUrlEncoding
+            | Self::ValidateUtf8Encoding
+            | Self::DetectSqli
+            | Self::DetectXss
+            | Self::UnconditionalMatch
+            | Self::NoMatch
+            | Self::Deferred(_) => false,
+        }
+    }
+
     /// Whether the operator holds for `value`, negation left to the caller.
     ///
     /// `parameter` is the expansion of [`Self::parameter`]. `capture` is cleared; it is filled on a match
-    /// when `capturing`.
+    /// when `capturing`. A pattern charges `meter` for its instructions; the caller does for the value's bytes.
     pub(crate) fn matches(
         &self,
         value: &[u8],
         parameter: &[u8],
         capturing: bool,
         capture: &mut Capture,
-    ) -> bool {
+        meter: &mut Meter,
+    ) -> Found {
         capture.clear();
-        match self {
-            Self::Rx(pattern) => search(pattern, false, value, capturing, capture),
-            Self::RxGlobal(pattern) => search(pattern, true, value, capturing, capture),
+        Found::from(match self {
+            Self::Rx(pattern) => return search(pattern, false, value, capturing, capture, meter),
+            Self::RxGlobal(pattern) => {
+                return search(pattern, true, value, capturing, capture, meter);
+            }
+            Self::Verify(check, pattern) => {
+                return verify(*check, pattern, value, capturing.then_some(capture), meter);
+            }
             Self::Pm(phrases) => phrases.is_match(value, capturing.then_some(capture)),
             Self::Number(comparison, _) => {
                 comparison.holds(leading_integer(value), leading_integer(parameter))
@@ -216,12 +241,9 @@ impl Operator {
                 }
             },
             Self::DetectXss => whole_value(xss::detect(value), value, capturing.then_some(capture)),
-            Self::Verify(check, pattern) => {
-                verify(*check, pattern, value, capturing.then_some(capture))
-            }
             Self::UnconditionalMatch => true,
             Self::NoMatch | Self::Deferred(_) => false,
-        }
+        })
     }
 }
 
@@ -233,18 +255,18 @@ pub(crate) fn search(
     value: &[u8],
     capturing: bool,
     capture: &mut Capture,
-) -> bool {
+    meter: &mut Meter,
+) -> Found {
     // Most values do not match: the groups are looked for only where one does.
-    let matched = pattern.try_is_match(value, &mut capture.steps);
-    capture.gave_up = matched.is_err();
-    if matched != Ok(true) {
-        return false;
+    let found = pattern.search(value, 0, &mut [], meter);
+    if found == Found::Yes && capturing {
+        match global {
+            // A search that now gives up says so by the meter; the match stays one.
+            false => drop(pattern.search(value, 0, &mut capture.groups, meter)),
+            true => capture_all(pattern, value, &mut capture.groups, meter),
+        }
     }
-    match (capturing, global) {
-        (false, _) => true,
-        (true, false) => pattern.captures(value, &mut capture.groups),
-        (true, true) => capture_all(pattern, value, &mut capture.groups),
-    }
+    found
 }
 
 /// The groups of one match after the other, as far as there is room for them: no more searches than
@@ -253,10 +275,11 @@ fn capture_all(
     pattern: &Pattern,
     value: &[u8],
     found: &mut [Option<(usize, usize)>; Capture::GROUPS],
-) -> bool {
+    meter: &mut Meter,
+) {
     let (mut at, mut used) = (0, 0);
     let mut groups = [None; Capture::GROUPS];
-    while used < found.len() && pattern.captures_at(value, at, &mut groups) {
+    while used < found.len() && pattern.search(value, at, &mut groups, meter) == Found::Yes {
         let Some((start, end)) = groups[0] else { break };
         // Groups behind the last one that took part do not count, as in PCRE.
         let count = groups.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
@@ -266,7 +289,6 @@ fn capture_all(
         used += count;
         at = end.max(start + 1);
     }
-    used > 0
 }
 
 fn whole_value(matched: bool, value: &[u8], capture: Option<&mut Capture>) -> bool {
@@ -307,10 +329,14 @@ fn verify(
     pattern: &Pattern,
     value: &[u8],
     mut capture: Option<&mut Capture>,
-) -> bool {
+    meter: &mut Meter,
+) -> Found {
     let mut from = 0;
     let mut again = value.len().saturating_mul(AGAIN_MAX);
-    while let Some((start, end)) = pattern.find_at(value, from) {
+    loop {
+        let mut range = [None];
+        let found = pattern.search(value, from, &mut range, meter);
+        let [Some((start, end))] = range else { return found };
         let number = value.get(start..end).unwrap_or_default();
         let valid = match check {
             CheckDigit::CreditCard => check_digit::luhn(number),
@@ -322,14 +348,18 @@ fn verify(
             if let Some(capture) = capture.as_deref_mut() {
                 capture.groups[0] = Some((start, end));
             }
-            return true;
+            return Found::Yes;
         }
         // A good number may begin within a bad one, as in ModSecurity. Where numbers are long, only so many are
         // looked for there, so that the time stays linear.
         again = again.saturating_sub(end - start);
         from = if again > 0 { start + 1 } else { end.max(start + 1) };
+        // What was found is read once more than the value; a match may be as long as it likes.
+        meter.pay((end - start) as u64);
+        if meter.is_spent() {
+            return Found::GaveUp;
+        }
     }
-    false
 }
 
 /// The number at the start of a text as C's `atoi` reads it, 0 when there is none; saturating.
@@ -399,7 +429,10 @@ fn extended(needle: &[u8], borders: &[usize], mut length: usize, byte: u8) -> us
 #[cfg(test)]
 mod tests {
     use super::{CheckDigit, contains_word, verify};
-    use crate::{pattern::Pattern, xorshift::Xorshift};
+    use crate::{
+        pattern::{Found, Meter, Pattern},
+        xorshift::Xorshift,
+    };
 
     #[track_caller]
     fn check(value: &str, word: &str, expected: bool) {
@@ -432,10 +465,11 @@ mod tests {
     fn long_numbers_end() {
         let pattern = Pattern::new(r"\d+").unwrap();
         let mut value = vec![b'1'; 1 << 20];
-        assert!(!verify(CheckDigit::Ssn, &pattern, &value, None));
+        let mut meter = Meter::new(u64::MAX / 2);
+        assert_eq!(verify(CheckDigit::Ssn, &pattern, &value, None, &mut meter), Found::No);
         value.extend_from_slice(b" 123-45-6788");
         let pattern = Pattern::new(r"[\d-]+").unwrap();
-        assert!(verify(CheckDigit::Ssn, &pattern, &value, None));
+        assert_eq!(verify(CheckDigit::Ssn, &pattern, &value, None, &mut meter), Found::Yes);
     }
 
     /// The same as asking at every place.

@@ -6,10 +6,16 @@
 //! and case is folded in ASCII only, so that `ſ` is not an `s`.
 //!
 //! What PCRE has and a finite automaton has not (look-around, back-references, atomic groups,
-//! possessive repetition) is matched by back-tracking under a limit of steps, see [`backtrack`].
+//! possessive repetition) is matched under a limit of steps, see [`backtrack`]. A search begins where the pattern
+//! without those constructs matches ([`relaxed`]), if it does at all; with no more than look-around in the pattern it
+//! takes linear time.
+//!
+//! [`Pattern::search`] is the only way to match: it answers yes, no, or that it gave up, and charges a [`Meter`].
 
 mod backtrack;
+pub(crate) mod meter;
 mod posix;
+mod relaxed;
 mod translate;
 
 use std::sync::Arc;
@@ -24,14 +30,26 @@ use regex_automata::{
 
 use regex_syntax::{ParserBuilder, hir::Hir};
 
-use backtrack::{Backtracker, Found};
+use backtrack::Backtracker;
+pub(crate) use backtrack::Found;
+pub(crate) use meter::Meter;
 use translate::{Refusal, translate};
 
 /// Bytes the automaton of one pattern may take. The longest of CRS takes a tenth of it.
 const PATTERN_BYTES_MAX: usize = 32 << 20;
 
-/// Steps of back-tracking where the caller sets no limit of its own.
+/// Instructions of a search where the caller sets no limit of its own, besides those for each byte.
 const BACKTRACK_STEPS_MAX: usize = 100_000;
+
+/// Instructions that back-tracking may run for each byte that it is to search.
+const BACKTRACK_STEPS_PER_BYTE: usize = 64;
+
+/// Times that each instruction of a pattern without back-tracking may be run for each byte. Without look-around in
+/// look-around two are enough.
+const RUNS_PER_BYTE: usize = 4;
+
+/// Bytes that a relaxed pattern reads in the time of an instruction.
+const RELAXED_BYTES_PER_STEP: usize = 16;
 
 /// A compiled pattern. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -48,12 +66,18 @@ enum Matcher {
         slots: usize,
     },
     /// Bounded by a number of steps.
-    Backtracking { program: Arc<Backtracker>, steps_max: usize },
+    Backtracking { program: Arc<Bounded>, steps_max: usize },
 }
 
-/// A search reached its limit of steps and does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct GaveUp;
+/// A pattern that is matched under a limit of steps.
+#[derive(Clone, Debug)]
+struct Bounded {
+    program: Backtracker,
+    /// The pattern without what needs back-tracking, if an automaton of its size is allowed.
+    relaxed: Option<meta::Regex>,
+    /// Whether it has look-around and nothing else that an automaton has not.
+    is_regular: bool,
+}
 
 impl Pattern {
     /// Compiles a PCRE pattern.
@@ -74,7 +98,7 @@ impl Pattern {
         let matcher = match translate(pcre) {
             Ok(translated) => automaton(&translated, bytes_max)?,
             Err(Refusal::NotRegular(_)) => Matcher::Backtracking {
-                program: Arc::new(Backtracker::new(pcre, bytes_max)?),
+                program: Arc::new(Bounded::new(pcre, bytes_max)?),
                 steps_max: BACKTRACK_STEPS_MAX,
             },
             Err(Refusal::Malformed(message)) => return Err(message),
@@ -87,11 +111,18 @@ impl Pattern {
         crate::scan::required(&Self::syntax_tree(pcre)?)
     }
 
-    /// The pattern as a tree, when an automaton can match it.
+    /// The pattern as a tree. Of one that no automaton can match it is that of the [`relaxed`] pattern, which matches
+    /// wherever that one does.
     pub(crate) fn syntax_tree(pcre: &str) -> Option<Hir> {
         let mut parser =
             ParserBuilder::new().unicode(false).utf8(false).dot_matches_new_line(true).build();
-        parser.parse(&translate(pcre.as_bytes()).ok()?).ok()
+        match translate(pcre.as_bytes()) {
+            Ok(translated) => parser.parse(&translated).ok(),
+            Err(Refusal::NotRegular(_)) => {
+                Some(relaxed::relaxed(&backtrack::tree(pcre.as_bytes()).ok()?))
+            }
+            Err(Refusal::Malformed(_)) => None,
+        }
     }
 
     /// Sets the limit of steps, for patterns that need one.
@@ -115,106 +146,147 @@ impl Pattern {
         matches!(self.matcher, Matcher::Backtracking { .. })
     }
 
-    /// Whether the pattern matches anywhere in `haystack`; a search that gives up has not matched.
-    pub(crate) fn is_match(&self, haystack: &[u8]) -> bool {
-        self.try_is_match(haystack, &mut 0) == Ok(true)
-    }
-
-    /// Whether the pattern matches anywhere in `haystack`.
-    ///
-    /// The instructions that back-tracking has run are added to `steps`.
-    pub(crate) fn try_is_match(&self, haystack: &[u8], steps: &mut usize) -> Result<bool, GaveUp> {
-        match &self.matcher {
-            Matcher::Automaton { regex, .. } => {
-                Ok(regex.search_half(&Input::new(haystack).earliest(true)).is_some())
-            }
-            Matcher::Backtracking { program, steps_max } => {
-                let mut left = *steps_max;
-                let found = program.search(haystack, 0, &mut left, &mut []);
-                *steps = steps.saturating_add(*steps_max - left);
-                known(found)
-            }
-        }
-    }
-
     /// The leftmost match that begins at `from` or later.
-    pub(crate) fn find_at(&self, haystack: &[u8], from: usize) -> Option<(usize, usize)> {
-        if from > haystack.len() {
-            return None;
-        }
-        match &self.matcher {
-            Matcher::Automaton { regex, .. } => {
-                let found = regex.search(&Input::new(haystack).range(from..))?;
-                Some((found.start(), found.end()))
-            }
-            Matcher::Backtracking { program, steps_max } => {
-                let mut groups = [None];
-                program.search(haystack, from, &mut { *steps_max }, &mut groups);
-                let [whole] = groups;
-                whole
-            }
-        }
-    }
-
-    /// The leftmost match and its first groups.
-    pub(crate) fn captures<const N: usize>(
-        &self,
-        haystack: &[u8],
-        groups: &mut [Option<(usize, usize)>; N],
-    ) -> bool {
-        self.captures_at(haystack, 0, groups)
-    }
-
-    /// The leftmost match that begins at `from` or later, and its first groups.
-    pub(crate) fn captures_at<const N: usize>(
+    ///
+    /// `groups` get the whole match and the groups that follow, as many as there is room for: none where only the
+    /// answer is asked for. A search by steps charges `meter`, and no more than is left; one that reaches its limit
+    /// gives up, which the meter remembers.
+    pub(crate) fn search(
         &self,
         haystack: &[u8],
         from: usize,
-        groups: &mut [Option<(usize, usize)>; N],
-    ) -> bool {
+        groups: &mut [Option<(usize, usize)>],
+        meter: &mut Meter,
+    ) -> Found {
         groups.fill(None);
         if from > haystack.len() {
-            return false;
+            return Found::No;
         }
-        let (regex, slots_max) = match &self.matcher {
-            Matcher::Automaton { regex, slots } => (regex, *slots),
+        let found = match &self.matcher {
+            Matcher::Automaton { regex, slots } => {
+                automaton_search(regex, *slots, haystack, from, groups)
+            }
             Matcher::Backtracking { program, steps_max } => {
-                return program.search(haystack, from, &mut { *steps_max }, groups) == Found::Yes;
+                let steps = steps_max.saturating_add(
+                    haystack.len().saturating_sub(from).saturating_mul(program.steps_per_byte()),
+                );
+                let allowed = meter.allowance(steps);
+                let mut left = allowed;
+                let found = program.search(haystack, from, groups, &mut left);
+                meter.pay((allowed - left) as u64);
+                found
             }
         };
-        // No more slots than the pattern has groups: the matcher's scratch is sized by the pattern, and
-        // more than that makes it panic.
-        let mut slots = [None::<NonMaxUsize>; 2 * GROUPS_MAX];
-        let slots = slots.get_mut(..slots_max).unwrap_or_default();
-        if regex.search_slots(&Input::new(haystack).range(from..), slots).is_none() {
-            return false;
+        if found == Found::GaveUp {
+            meter.give_up();
         }
-        for (group, pair) in groups.iter_mut().zip(slots.chunks_exact(2)) {
-            *group = match pair {
-                [Some(start), Some(end)] => Some((start.get(), end.get())),
-                _ => None,
-            };
-        }
-        true
+        found
+    }
+
+    /// Whether the pattern matches anywhere in a text that no request has a part in. A search that gives up counts as
+    /// a match.
+    pub(crate) fn may_match(&self, haystack: &[u8]) -> bool {
+        self.search(haystack, 0, &mut [], &mut Meter::at_compile_time()) != Found::No
     }
 }
 
-fn known(found: Found) -> Result<bool, GaveUp> {
-    match found {
-        Found::Yes => Ok(true),
-        Found::No => Ok(false),
-        Found::GaveUp => Err(GaveUp),
+fn automaton_search(
+    regex: &meta::Regex,
+    slots_max: usize,
+    haystack: &[u8],
+    from: usize,
+    groups: &mut [Option<(usize, usize)>],
+) -> Found {
+    let input = Input::new(haystack).range(from..);
+    match groups {
+        [] => Found::from(regex.search_half(&input.earliest(true)).is_some()),
+        [whole] => {
+            *whole = regex.search(&input).map(|found| (found.start(), found.end()));
+            Found::from(whole.is_some())
+        }
+        groups => {
+            // No more slots than the pattern has groups: the matcher's scratch is sized by the pattern, and
+            // more than that makes it panic.
+            let mut slots = [None::<NonMaxUsize>; 2 * GROUPS_MAX];
+            let slots = slots.get_mut(..slots_max).unwrap_or_default();
+            if regex.search_slots(&input, slots).is_none() {
+                return Found::No;
+            }
+            for (group, pair) in groups.iter_mut().zip(slots.chunks_exact(2)) {
+                *group = match pair {
+                    [Some(start), Some(end)] => Some((start.get(), end.get())),
+                    _ => None,
+                };
+            }
+            Found::Yes
+        }
     }
+}
+
+impl Bounded {
+    fn new(pcre: &[u8], bytes_max: usize) -> Result<Self, String> {
+        let program = Backtracker::new(pcre, bytes_max)?;
+        let tree = relaxed::relaxed(&backtrack::tree(pcre)?);
+        let regex = meta::Regex::builder().configure(config(bytes_max)).build_from_hir(&tree);
+        Ok(Self { is_regular: program.is_regular(), program, relaxed: regex.ok() })
+    }
+
+    /// Instructions that a search may run for each byte.
+    fn steps_per_byte(&self) -> usize {
+        match self.is_regular {
+            true => self.program.instructions().saturating_mul(RUNS_PER_BYTE),
+            false => BACKTRACK_STEPS_PER_BYTE,
+        }
+    }
+
+    fn search(
+        &self,
+        haystack: &[u8],
+        from: usize,
+        groups: &mut [Option<(usize, usize)>],
+        steps_left: &mut usize,
+    ) -> Found {
+        let mut next_start = |at: usize, steps_left: &mut usize| {
+            let Some(relaxed) = &self.relaxed else { return Some(at) };
+            let found = relaxed.search(&Input::new(haystack).range(at..))?;
+            // From `at` on it is read for the first time, from the start of the match on perhaps again.
+            let steps = (found.end() - found.start()) / RELAXED_BYTES_PER_STEP;
+            *steps_left = steps_left.saturating_sub(steps);
+            Some(found.start())
+        };
+        if !self.is_regular {
+            return self.program.search(haystack, from, steps_left, groups, next_start);
+        }
+        let (found, range) =
+            self.program.search_threads(haystack, from, steps_left, &mut next_start);
+        match (range, groups) {
+            (Some(_), []) | (None, _) => found,
+            (Some(range), [whole]) => {
+                *whole = Some(range);
+                found
+            }
+            (Some(range), groups) => {
+                let captured = self.program.search_at(haystack, range.0, steps_left, groups);
+                if captured != Found::Yes {
+                    groups.fill(None);
+                    groups.iter_mut().take(1).for_each(|whole| *whole = Some(range));
+                }
+                Found::Yes
+            }
+        }
+    }
+}
+
+fn config(bytes_max: usize) -> meta::Config {
+    meta::Config::new()
+        .utf8_empty(false)
+        .nfa_size_limit(Some(bytes_max))
+        .hybrid_cache_capacity(bytes_max.min(1 << 20))
 }
 
 fn automaton(translated: &str, bytes_max: usize) -> Result<Matcher, String> {
     let regex = meta::Regex::builder()
-        .configure(
-            meta::Config::new()
-                .utf8_empty(false)
-                .nfa_size_limit(Some(bytes_max))
-                .hybrid_cache_capacity(bytes_max.min(1 << 20)),
-        )
+        .configure(config(bytes_max))
         .syntax(byte_syntax())
         .build(translated)
         .map_err(|error| format!("the pattern does not compile: {}", reason(&error)))?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::{
     audit::PartsChange,
-    compile::Folded,
+    compile::{Folded, UnseenChains},
     expand::Expression,
     id::{LaneId, Phase, RuleId, RuleIndex, RuleSet, TxSlot},
     limits::Limits,
@@ -68,6 +68,11 @@ pub struct Program {
     pub(crate) sources: Vec<Source>,
     /// What is known of texts that came before.
     pub(crate) recall: Option<Recall>,
+    /// The price of each text of which something may be known, in steps: see
+    /// [`crate::transaction::Transaction::meet_texts`].
+    pub(crate) known_text_steps: u64,
+    /// The chains that need not run where they would leave nothing behind.
+    pub(crate) unseen: UnseenChains,
     /// Names of the members of `TX` that have a slot, in lower case.
     pub(crate) tx_names: Vec<Box<str>>,
     /// The slots of the named members, sorted by name: for names that come up at run time.
@@ -311,6 +316,29 @@ pub(crate) struct Target {
     pub(crate) except: Vec<Select>,
 }
 
+impl Target {
+    /// Whether a pattern that selects or excludes members needs back-tracking.
+    pub(crate) fn backtracks(&self) -> bool {
+        core::iter::once(&self.select).chain(&self.except).any(Select::backtracks)
+    }
+}
+
+impl Select {
+    /// Whether it is a pattern that needs back-tracking.
+    pub(crate) const fn backtracks(&self) -> bool {
+        match self {
+            Self::Pattern(pattern) => pattern.backtracks(),
+            Self::All
+            | Self::Key(_)
+            | Self::Prefix(_)
+            | Self::Slot(_)
+            | Self::XmlText
+            | Self::XmlAttributes
+            | Self::XPath(_) => false,
+        }
+    }
+}
+
 /// Members of a collection.
 #[derive(Clone, Debug)]
 pub(crate) enum Select {
@@ -485,6 +513,7 @@ impl Program {
         }
         self.folded = None;
         self.recall = None;
+        self.unseen = UnseenChains::default();
         let (rules, phases) = (&self.rules, &self.phases);
         self.plans =
             crate::plan::plans(rules, phases, phases, &self.markers, &self.cells, &self.lanes);
@@ -501,7 +530,7 @@ impl Program {
 
     /// Whether a rule is run for all of its values once it may match one of them.
     pub(crate) fn runs_whole(&self, rule: RuleIndex) -> bool {
-        self.recall.as_ref().is_some_and(|recall| recall.whole.contains(rule))
+        self.unseen.rules.contains(rule)
     }
 
     /// The mode that `SecRuleEngine` set.

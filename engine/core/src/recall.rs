@@ -15,7 +15,6 @@ use core::fmt;
 use regex_automata::util::pool::Pool;
 
 use crate::{
-    compile::UnseenChains,
     id::{LaneId, RuleIndex, RuleSet},
     operator::Operator,
     program::Rule,
@@ -48,9 +47,6 @@ pub(crate) struct Recall {
     pub(crate) lanes: Vec<(LaneId, Vec<RuleIndex>)>,
     /// Those whose operator depends on the text alone: for the others, what their gates say is kept.
     pub(crate) exact: RuleSet,
-    /// Chains of which is known whether a text would complete them; they are run for all values, or not.
-    pub(crate) unseen: UnseenChains,
-    pub(crate) whole: RuleSet,
     /// One for each worker.
     tables: Pool<Table, fn() -> Table>,
 }
@@ -63,7 +59,7 @@ impl fmt::Debug for Recall {
 
 impl Recall {
     /// For the rules that have cells; `None` where there are none.
-    pub(crate) fn new(rules: &[Rule], unseen: UnseenChains) -> Option<Self> {
+    pub(crate) fn new(rules: &[Rule]) -> Option<Self> {
         let mut lanes: Vec<(LaneId, Vec<RuleIndex>)> = Vec::new();
         let mut exact = RuleSet::default();
         for (index, rule) in rules.iter().enumerate() {
@@ -71,7 +67,10 @@ impl Recall {
             if rule.gate.cells().is_none() {
                 continue;
             }
-            if rule.operator.as_ref().is_some_and(Operator::looks_at_the_value_alone) {
+            // The steps of a back-tracking pattern are charged whether its answer was known or not, so it is run.
+            let is_exact =
+                |operator: &Operator| operator.looks_at_the_value_alone() && !operator.backtracks();
+            if rule.operator.as_ref().is_some_and(is_exact) {
                 exact.insert(index);
             }
             match lanes.iter_mut().find(|(lane, _)| *lane == rule.lane) {
@@ -79,10 +78,13 @@ impl Recall {
                 None => lanes.push((rule.lane, vec![index])),
             }
         }
-        let mut whole = RuleSet::default();
-        unseen.chains.iter().for_each(|chain| whole.insert(chain.rule));
         let tables = Pool::new(Table::default as fn() -> Table);
-        (!lanes.is_empty()).then_some(Self { lanes, exact, unseen, whole, tables })
+        (!lanes.is_empty()).then_some(Self { lanes, exact, tables })
+    }
+
+    /// The price of a text, whether something is known of it or not: a look by each chain of transformations.
+    pub(crate) fn steps(&self) -> u64 {
+        1 + self.lanes.len() as u64
     }
 
     /// What this worker knows.

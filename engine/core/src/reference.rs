@@ -121,6 +121,11 @@ pub(crate) const DIRECTIVES: &[Entry] = &[
     only("SecIgnoreRuleCompilationErrors", "Off", "a ruleset with an error is refused as a whole"),
     off_only("SecInterceptOnError"),
     full("SecMarker", ""),
+    full(
+        "SecPatternLimitAction",
+        "Of Glacis: what becomes of a request for which a pattern has reached its limit of steps. `Reject` with 400, \
+         or 500 for a response, the default, or `ProcessPartial`.",
+    ),
     no_effect("SecPcreMatchLimit", LINEAR),
     no_effect("SecPcreMatchLimitRecursion", LINEAR),
     refused("SecRemoteRules", REMOTE),

@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) response_body_limit_action: LimitAction,
     /// What becomes of a transaction whose rules take too many steps.
     pub(crate) rule_steps_limit_action: LimitAction,
+    /// What becomes of a request for which a pattern has given up.
+    pub(crate) pattern_limit_action: LimitAction,
     /// Media types whose bodies are inspected, in lower case; [`MIME_TYPES`] when the rules do not say.
     response_body_mime_types: Option<Vec<String>>,
     pub(crate) argument_separator: u8,
@@ -63,6 +65,7 @@ impl Default for Settings {
             request_body_limit_action: LimitAction::Reject,
             response_body_limit_action: LimitAction::ProcessPartial,
             rule_steps_limit_action: LimitAction::Reject,
+            pattern_limit_action: LimitAction::Reject,
             response_body_mime_types: None,
             argument_separator: b'&',
             collection_timeout: Duration::from_secs(3_600),
@@ -123,6 +126,9 @@ impl Settings {
             "secrulestepslimit" => limits.rule_steps_max = size(one(name, arguments)?)?,
             "secrulestepslimitaction" => {
                 self.rule_steps_limit_action = limit_action(one(name, arguments)?)?;
+            }
+            "secpatternlimitaction" => {
+                self.pattern_limit_action = limit_action(one(name, arguments)?)?;
             }
             "secresponsebodymimetype" => self.add_mime_types(name, arguments)?,
             "secresponsebodymimetypesclear" => self.response_body_mime_types = Some(Vec::new()),

@@ -32,6 +32,7 @@ mod request;
 mod sanitise;
 mod scans;
 mod trace;
+mod transforms;
 mod tx;
 mod values;
 
@@ -68,7 +69,7 @@ pub use trace::{
 };
 use tx::TxCollection;
 use values::ValueRef;
-pub(crate) use values::{is_short, is_stable, lists};
+pub(crate) use values::{is_short, is_stable, lists, selects};
 
 /// What the host knows of a transaction before its first byte.
 #[derive(Clone, Copy, Debug)]
@@ -231,6 +232,8 @@ pub struct Transaction {
     budget: Budget,
     /// Texts that were added to what is known.
     learned: usize,
+    /// The values of which something may be known from earlier transactions, by their ids.
+    met: recalled::MetTexts,
     /// Whether phase 1 began with what was evaluated when rules were loaded.
     folded: bool,
     /// Whether the request's body was read, as its headers describe it.
@@ -275,6 +278,7 @@ impl Transaction {
             lookups_left: 0,
             budget: Budget::default(),
             learned: 0,
+            met: recalled::MetTexts::default(),
             folded: false,
             body_read: false,
             patterns: patterns::ExpandedPatterns::default(),
@@ -324,6 +328,7 @@ impl Transaction {
         self.lookups_left = self.program.limits.lookups_max;
         self.budget = Budget::new(self.program.limits.rule_steps_max);
         self.learned = 0;
+        self.met.clear();
         self.folded = false;
         self.body_read = false;
     }
@@ -424,7 +429,7 @@ impl Transaction {
     #[must_use]
     pub const fn flags(&self) -> Flags {
         let values_cut = self.flags.values_cut || self.store.is_cut();
-        Flags { values_cut, ..self.flags }
+        Flags { values_cut, patterns_gave_up: self.budget.gave_up(), ..self.flags }
     }
 
     /// Steps that rules have taken so far, as [`Limits::rule_steps_max`](crate::Limits) counts them.

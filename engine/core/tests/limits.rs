@@ -133,7 +133,7 @@ fn rows() -> Vec<Row> {
         let parts: String = names.chars().map(|name| file(&name.to_string())).collect();
         post(MULTIPART, &format!("{parts}--XX--\r\n"))
     };
-    let backtrack = "SecRule ARGS \"@rx (?!x)(?:a|aa)+y\" \"id:1,phase:1,pass\"";
+    let backtrack = "SecRule ARGS \"@rx ^(?!x)(a|aa)+\\1c?$\" \"id:1,phase:1,pass\"";
     let lookups = "SecRule ARGS \"@rbl bl.example\" \"id:1,phase:1,pass\"";
     let members = "SecRule ARGS \"@unconditionalMatch\" \"id:1,phase:1,pass,nolog,setvar:'tx.x_%{MATCHED_VAR}=1'\"";
     let collection = "SecAction \"id:1,phase:1,pass,nolog,initcol:ip=x\"\n\
@@ -181,7 +181,7 @@ fn rows() -> Vec<Row> {
         expanded_patterns_max = 1, get(pattern, "p=1&q=1"), get(pattern, "p=1&q=2"), "patterns MSC_PCRE_ERROR";
         expanded_pattern_bytes_max = 16, get(pattern, "p=12345678901234"), get(pattern, "p=123456789012345"), "patterns MSC_PCRE_ERROR";
         lookups_max = 1, get(lookups, "a=1"), get(lookups, "a=1&b=2"), "lookups";
-        backtrack_steps_max = 1_000, get(backtrack, "a=aaa"), get(backtrack, "a=aaaaaaaaaaaaaaaaaaaa"), "patterns MSC_PCRE_LIMITS_EXCEEDED";
+        backtrack_steps_max = 1_000, get(backtrack, "a=aaab"), get(backtrack, "a=aaaaaaaaaaaaaaaaaaab"), "400 patterns MSC_PCRE_LIMITS_EXCEEDED";
         rule_steps_max = 20, get(steps, "a=1&b=2"), get(steps, "a&b&c&d&e&f&g&h&i&j&k&l&m&n&o&p&q&r&s&t&u"), "503 rule_steps MSC_STEPS_LIMIT_EXCEEDED";
     }
 }

@@ -13,10 +13,13 @@
 //! actions chains the rule to the next, and one for the phase has it asked again in the next phase, with
 //! all that is chained to it: what was there of a value the first time must not be taken for what is there
 //! the second time.
+//!
+//! A line that begins with `+` adds whole chains, a character each: those that a rule made of six choices cannot be,
+//! such as a chain that leaves nothing behind, and those that would see what it has left.
 
 use std::sync::Arc;
 
-use glacis_engine::{Input, NoFiles, Parts, Program, transform};
+use glacis_engine::{Input, Limits, NoFiles, Parts, Program, transform};
 use seclang::{Directive, DirectiveKind, SourceId, parse};
 
 use crate::{
@@ -116,6 +119,54 @@ const STARTER_ACTIONS: &[&str] = &[
     "allow:phase,log",
 ];
 
+/// Whole chains. Some of the first leave nothing behind, the others look for it.
+const WHOLE: &[&str] = &[
+    "SecAction \"id:301,phase:1,pass,nolog,setvar:'tx.restricted=/proxy/ /b/'\"\n\
+     SecRule REQUEST_HEADERS_NAMES \"@rx ^.*$\" \"id:302,phase:1,pass,log,capture,t:lowercase,\
+     logdata:'%{MATCHED_VAR}',setvar:'tx.name_%{tx.0}=/%{tx.0}/',chain\"\n\
+     SecRule TX:/^name_/ \"@within %{tx.restricted}\" \"setvar:tx.b=+1\"\n",
+    "SecRule ARGS_NAMES \"@rx ^(.)(.?)\" \"id:303,phase:2,pass,log,capture,setvar:'tx.arg_%{tx.1}=%{tx.0}',\
+     chain\"\nSecRule TX:/^arg_/ \"!@beginsWith a\" \"t:none\"\n",
+    "SecAction \"id:304,phase:1,pass,log,capture,setvar:tx.last=%{tx.0}\"\n",
+    "SecRule REQUEST_METHOD \"@rx ^[A-H]\" \"id:305,phase:2,redirect:'/?h=%{tx.0}',log\"\n",
+    "SecAction \"id:306,phase:2,redirect:'/%{tx.1}',nolog\"\n",
+    "SecRule RULE:logdata \"@rx [a-m]\" \"id:307,phase:2,pass,log,capture,logdata:'%{tx.0}'\"\n",
+    "SecRule ARGS_NAMES \"@rx (.)\" \"id:308,phase:2,pass,log,capture,setvar:'tx.%{tx.1}_x=%{tx.2}'\"\n",
+    "SecRule TX:/^name_[a-h]/|TX:/^arg_/ \"@rx .\" \"id:309,phase:3,pass,log\"\n",
+    "SecRule &TX:/_/ \"@ge 3\" \"id:310,phase:2,pass,log,setvar:'tx.%{MATCHED_VAR}=+1'\"\n",
+    "SecRule REQUEST_METHOD \"@rx ^[A-F]\" \"id:311,phase:1,deny,nolog\"\n\
+     SecAction \"id:312,phase:1,pass,nolog,setvar:tx.level=2\"\n\
+     SecRule TX:level \"@ge 2\" \"id:313,phase:5,pass,log\"\n",
+    "SecRule REQUEST_METHOD \"@rx ^[H-Z]\" \"id:314,phase:1,pass,nolog,skip:2\"\n\
+     SecAction \"id:315,phase:1,pass,nolog,setvar:tx.skipped=2\"\n\
+     SecRule TX:level \"@lt 2\" \"id:316,phase:1,pass,nolog,skipAfter:END\"\n\
+     SecAction \"id:317,phase:1,allow:phase,log,setvar:tx.level=1\"\n",
+    "SecRule ARGS \"@contains %{rule.logdata}\" \"id:318,phase:2,pass,log,logdata:'%{tx.0}',\
+     initcol:ip=%{tx.1}\"\n",
+    "SecRule REQUEST_HEADERS \"@rx .\" \"id:319,phase:1,pass,nolog,ctl:ruleRemoveById=301-303,\
+     ctl:ruleRemoveTargetById=313;TX:level\"\n",
+    "SecPatternLimitAction ProcessPartial\nSecRule ARGS_NAMES|REQUEST_HEADERS \"@rx (?<!b)(.)\\1\" \
+     \"id:320,phase:1,pass,log,capture,t:lowercase,setvar:'tx.%{tx.1}_y=1'\"\n",
+    "SecRule ARGS:/(?!a)./|REQUEST_HEADERS:/^(?!x)(.)\\1?/|!REQUEST_HEADERS:/(?<=e)r/ \
+     \"@rx (?=[a-m])\\w++\" \"id:321,phase:2,pass,log,capture\"\n",
+    "SecAction \"id:322,phase:1,pass,nolog,ctl:ruleRemoveTargetById=320-321;ARGS_NAMES:/(?!a).(.)\\1/\"\n\
+     SecRule REQUEST_HEADERS_NAMES|ARGS_NAMES \"!@rx ^(?!accept)(a|aa|[^a]+)+\\1?$\" \
+     \"id:323,phase:2,pass,log,t:lowercase\"\n",
+];
+
+/// The whole chains that the lines of rules ask for, each once.
+fn whole(rules: &[u8]) -> Vec<&'static str> {
+    let lines = rules.split(|&byte| byte == b'\n').filter_map(|line| line.strip_prefix(b"+"));
+    let mut found: Vec<&str> = Vec::new();
+    for choice in lines.flatten() {
+        let chain = pick(WHOLE, *choice);
+        if !found.contains(&chain) {
+            found.push(chain);
+        }
+    }
+    found
+}
+
 /// The rules and the request of an input that has rules.
 pub(crate) fn parts(input: &[u8]) -> Option<(&[u8], &[u8])> {
     input.strip_prefix(RULES).map(|rest| split(rest, REQUEST))
@@ -126,6 +177,14 @@ pub(crate) fn programs(rules: &[u8]) -> [Arc<Program>; 2] {
     let chains = compiling(rules);
     let program = || build(&chains, &mut Parts::default()).expect("each of them compiles");
     [program(), program().without_gates()].map(Arc::new)
+}
+
+/// The program of these rules under a limit of steps, with texts recalled and without.
+pub(crate) fn within_steps(rules: &[u8], steps_max: usize) -> [Arc<Program>; 2] {
+    let mut chains = compiling(rules);
+    chains.insert(0, format!("SecRuleStepsLimit {steps_max}\n"));
+    let program = || build(&chains, &mut Parts::default()).expect("each of them compiles");
+    [program(), program().without_recall()].map(Arc::new)
 }
 
 /// The program of these rules, and that of the second half of them: each alone, and built with what the
@@ -157,7 +216,10 @@ fn compiling(rules: &[u8]) -> Vec<String> {
 fn build(chains: &[String], parts: &mut Parts) -> Option<Program> {
     let text = ["SecRuleEngine On\n", BODIES, &chains.concat(), "SecMarker END\n"].concat();
     let input = Input::Text { name: "generated.conf".to_owned(), text };
-    Program::build_with(&[input], &NoFiles, limits(), parts).ok()
+    let has_whole = chains.iter().any(|chain| WHOLE.contains(&chain.as_str()));
+    // Of a chain that leaves nothing behind the members are not there: their limit is for the others.
+    let tx_members_max = if has_whole { 1_000 } else { limits().tx_members_max };
+    Program::build_with(&[input], &NoFiles, Limits { tx_members_max, ..limits() }, parts).ok()
 }
 
 /// The parameters of the rules.
@@ -167,7 +229,8 @@ pub(crate) fn parameters(rules: &[u8]) -> Vec<String> {
 
 /// The choices of each rule, and its parameter.
 fn lines(rules: &[u8]) -> impl Iterator<Item = (&[u8; 6], String)> {
-    rules.split(|&byte| byte == b'\n').take(RULES_MAX).filter_map(|line| {
+    let lines = rules.split(|&byte| byte == b'\n').filter(|line| !line.starts_with(b"+"));
+    lines.take(RULES_MAX).filter_map(|line| {
         let (choices, parameter) = line.split_first_chunk()?;
         let parameter = parameter.strip_prefix(b" ").unwrap_or(parameter);
         Some((choices, String::from_utf8_lossy(parameter).into_owned()))
@@ -176,7 +239,7 @@ fn lines(rules: &[u8]) -> impl Iterator<Item = (&[u8; 6], String)> {
 
 /// The text of each rule with the rules that are chained to it.
 fn chains(rules: &[u8]) -> Vec<String> {
-    let mut chains: Vec<String> = Vec::new();
+    let mut chains: Vec<String> = whole(rules).into_iter().map(str::to_owned).collect();
     // The last chains, to which the next rule belongs.
     let mut open = 0;
     for (index, (choices, parameter)) in lines(rules).enumerate() {
@@ -280,6 +343,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Each whole chain compiles, alone and beside the others.
+    #[test]
+    fn every_whole_chain_is_one() {
+        let all: Vec<u8> = b"+".iter().copied().chain((b'a'..).take(WHOLE.len())).collect();
+        let chains = chains(&all);
+        assert_eq!(chains.len(), WHOLE.len());
+        assert!(build(&chains, &mut Parts::default()).is_some());
     }
 
     #[test]

@@ -161,6 +161,8 @@ pub fn fast_path(input: &[u8]) {
         let sample = |text: &String| encoded_sample(text, &mut choices);
         let samples: Vec<Vec<u8>> = parameters.iter().map(sample).collect();
         gates_change_nothing(&generated::programs(rules), message, &samples);
+        let steps_max = 1 + choices.below(STEPS_OF_HISTORY);
+        history_changes_nothing(&generated::within_steps(rules, steps_max), message, &samples);
         for programs in generated::sharing(rules) {
             sharing_changes_nothing(&programs, message, &samples);
         }
@@ -174,7 +176,7 @@ pub fn fast_path(input: &[u8]) {
 }
 
 /// Transactions until most texts of a message are recalled.
-const RECALL_PASSES: usize = 6;
+const RECALL_PASSES: usize = 8;
 
 fn gates_change_nothing(programs: &[Arc<Program>; 2], message: &[u8], samples: &[Vec<u8>]) {
     let message = with_values(message, samples);
@@ -196,6 +198,24 @@ fn gates_change_nothing(programs: &[Arc<Program>; 2], message: &[u8], samples: &
     let [fast, slow] = &mut used;
     let rested = message.outcome_rested(fast);
     assert_eq!(rested, message.outcome(slow, &[]), "with its memory given back between phases");
+}
+
+/// A limit of steps that many generated rules reach.
+const STEPS_OF_HISTORY: usize = 120;
+
+/// A request comes out the same, and takes as many steps, whether it is the first or the eighth of its kind, and whether
+/// anything is recalled at all.
+fn history_changes_nothing(programs: &[Arc<Program>; 2], message: &[u8], samples: &[Vec<u8>]) {
+    let message = with_values(message, samples);
+    let message = Message::parse(&message);
+    let [used, oracle] = programs;
+    let mut oracle = fresh(oracle);
+    let first = (message.outcome(&mut oracle, &[]), oracle.rule_steps());
+    let mut used = fresh(used);
+    for pass in 0..RECALL_PASSES {
+        let again = (message.outcome(&mut used, &[]), used.rule_steps());
+        assert_eq!(again, first, "cold in pass 0, warm later: pass {pass}");
+    }
 }
 
 fn sharing_changes_nothing(programs: &[Arc<Program>; 2], message: &[u8], samples: &[Vec<u8>]) {

@@ -40,6 +40,21 @@ const FIRST: &[(&str, &[u8])] = &[
           GET /?a=select+1+FROM+b&c=%3Cscript HTTP/1.1\nHost: d",
     ),
     (
+        "fast_path",
+        b"=== rules\n+0123456789abc\naa00bb a\n=== request\nHEAD /?a=select&b=1 HTTP/1.1\nHost: d\n\
+          Accept: */*\nUser-Agent: b",
+    ),
+    (
+        "fast_path",
+        b"=== rules\n+@ABCDEFGHIJKLMNO\naa00bb (?!b)(.)\\1\nxf00aA (a|b)++c\n=== request\nPOST /?aa=1&b=aab&abb=2 \
+          HTTP/1.1\nHost: dd\nAccept: */*\nAccept-Encoding: bb\nX-Rr: aaaaaaaaaaaaaaaaaaaaaaaaab\n\nc=d",
+    ),
+    (
+        "fast_path",
+        b"=== rules\n+A\xA0\xA1\xA2\n=== request\nPUT /?a=select&b=1&proxy=2 HTTP/1.1\nHost: d\n\
+          Accept: */*\nProxy: b",
+    ),
+    (
         "transaction_calls",
         b"t\ns\nlPOST=/?a=1\nhContent-Type=text/xml\n1\nb<a>b</a>\n2\nLHTTP/1.1=x\n3\nBc\n4\nd\nsx\n5\n",
     ),

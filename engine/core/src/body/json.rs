@@ -10,9 +10,12 @@
 //! - A lone surrogate (`\ud800`) becomes its three bytes as if UTF-8 allowed them. A replacement
 //!   character would make different inputs equal and pass `@validateUtf8Encoding`.
 //! - Invalid UTF-8 inside strings passes through, a byte order mark before the document is skipped.
-//! - Control characters and unknown escapes in strings are errors but do not end the reading.
+//! - Control characters and unknown escapes in strings are errors but do not end the reading. Nor do the
+//!   spellings that lenient readers take (JSON5, Python's `json`): words and numbers such as `NaN`, `0x1F`,
+//!   `.5` and `+1`, strings and names in single quotes, names without quotes, a comma behind the last member.
 //! - Any other error ends it, and the rest is reported as one argument, unread, under the path where
-//!   it was found: lenient servers go on where a strict reader stops.
+//!   it was found: lenient servers go on where a strict reader stops. Where it holds escapes, it is reported
+//!   once more with those of strings undone.
 #![deny(clippy::indexing_slicing)]
 
 use memchr::memchr2;
@@ -97,7 +100,16 @@ impl Parser<'_> {
             };
             expect = match (expect, byte) {
                 (Expect::KeyOrEnd, b'}') | (Expect::ValueOrEnd, b']') => self.close_empty()?,
-                (Expect::Key | Expect::KeyOrEnd, b'"') => self.key()?,
+                (Expect::Key | Expect::KeyOrEnd, b'"') => self.key(byte)?,
+                (Expect::Key, b'}') | (Expect::Value, b']') if self.in_container(byte) => {
+                    self.lenient();
+                    self.close()
+                }
+                (Expect::Key | Expect::KeyOrEnd, b'\'') => {
+                    self.lenient();
+                    self.key(byte)?
+                }
+                (Expect::Key | Expect::KeyOrEnd, _) if is_word(byte) => self.bare_key()?,
                 (Expect::Value | Expect::ValueOrEnd, _) => self.element(byte)?,
                 (Expect::CommaOrEnd, _) => self.comma_or_end(byte)?,
                 (Expect::Nothing, _) => return Err(BodyErrorKind::JsonTrailing),
@@ -140,10 +152,25 @@ impl Parser<'_> {
         match byte {
             b'{' => self.open(None, Expect::KeyOrEnd),
             b'[' => self.open(Some(0), Expect::ValueOrEnd),
-            b'"' => self.string(),
+            b'"' => self.string(byte),
+            b'\'' => {
+                self.lenient();
+                self.string(byte)
+            }
             b'-' | b'0'..=b'9' => self.number(),
             _ => self.literal(),
         }
+    }
+
+    /// Notes that something was read which a strict reader does not take.
+    fn lenient(&mut self) {
+        self.error.set(BodyErrorKind::JsonSyntax, self.at);
+    }
+
+    /// Whether `end` closes the container that is open.
+    fn in_container(&self, end: u8) -> bool {
+        let in_array = self.containers.last().map(|last| last.next_index.is_some());
+        in_array == Some(end == b']')
     }
 
     fn open(&mut self, next_index: Option<usize>, expect: Expect) -> Result<Expect, BodyErrorKind> {
@@ -185,18 +212,36 @@ impl Parser<'_> {
         }
     }
 
-    /// A member's name and the colon after it.
-    fn key(&mut self) -> Result<Expect, BodyErrorKind> {
+    fn begin_key(&mut self) {
         let name_len = self.containers.last().map_or(0, |container| container.name_len);
         self.name.truncate(name_len);
         self.name.push(b'.');
+    }
+
+    /// A member's name without quotes, and the colon after it.
+    fn bare_key(&mut self) -> Result<Expect, BodyErrorKind> {
+        self.lenient();
+        self.begin_key();
+        let word = word(self.body.get(self.at..).unwrap_or_default());
+        self.name.extend_from_slice(word);
+        self.at += word.len();
+        self.colon()
+    }
+
+    /// A member's name and the colon after it.
+    fn key(&mut self, quote: u8) -> Result<Expect, BodyErrorKind> {
+        self.begin_key();
         self.at += 1;
-        if !read_string(self.body, &mut self.at, self.name, &mut self.error) {
+        if !read_string(quote, self.body, &mut self.at, self.name, &mut self.error) {
             // The body was cut inside the name; what there is of it is shown.
             self.value.clear();
             self.argument()?;
             return Err(BodyErrorKind::JsonTruncated);
         }
+        self.colon()
+    }
+
+    fn colon(&mut self) -> Result<Expect, BodyErrorKind> {
         self.skip_white_space();
         match self.body.get(self.at) {
             Some(b':') => {
@@ -208,10 +253,10 @@ impl Parser<'_> {
         }
     }
 
-    fn string(&mut self) -> Result<Expect, BodyErrorKind> {
+    fn string(&mut self, quote: u8) -> Result<Expect, BodyErrorKind> {
         self.value.clear();
         self.at += 1;
-        let closed = read_string(self.body, &mut self.at, self.value, &mut self.error);
+        let closed = read_string(quote, self.body, &mut self.at, self.value, &mut self.error);
         self.argument()?;
         if closed { Ok(self.after_value()) } else { Err(BodyErrorKind::JsonTruncated) }
     }
@@ -224,21 +269,30 @@ impl Parser<'_> {
 
     fn literal(&mut self) -> Result<Expect, BodyErrorKind> {
         let rest = self.body.get(self.at..).unwrap_or_default();
-        if rest.starts_with(b"null") {
+        let word = word(rest);
+        if word == b"null" {
             // Empty, as in ModSecurity 3 and Coraza: the word would look like an attacker's.
             self.value.clear();
             self.argument()?;
-            self.at += b"null".len();
+            self.at += word.len();
             return Ok(self.after_value());
         }
         let literals: [&[u8]; 2] = [b"true", b"false"];
-        self.token(literals.iter().find(|word| rest.starts_with(word)).map(|word| word.len()))
+        self.token(literals.iter().find(|literal| word == **literal).map(|literal| literal.len()))
     }
 
-    /// Reports the next `length` bytes as they are.
+    /// Reports a token of `length` bytes as it is, or the word that is there in its place.
     fn token(&mut self, length: Option<usize>) -> Result<Expect, BodyErrorKind> {
-        let token = length.and_then(|length| self.body.get(self.at..self.at + length));
-        let Some(token) = token else { return Err(BodyErrorKind::JsonSyntax) };
+        let rest = self.body.get(self.at..).unwrap_or_default();
+        let word = word(rest);
+        let strict = length.filter(|&length| length >= word.len());
+        if strict.is_none() {
+            if word.is_empty() {
+                return Err(BodyErrorKind::JsonSyntax);
+            }
+            self.lenient();
+        }
+        let token = rest.get(..strict.unwrap_or(word.len())).unwrap_or_default();
         self.value.clear();
         self.value.extend_from_slice(token);
         self.argument()?;
@@ -266,18 +320,55 @@ impl Parser<'_> {
         if kind == BodyErrorKind::JsonTrailing {
             self.name.truncate(b"json".len());
         }
-        if self.sink.argument(self.name, rest) == Room::Full {
+        self.value.clear();
+        unescape(rest, self.value);
+        let is_escaped = *self.value != rest;
+        if self.sink.argument(self.name, rest) == Room::Full
+            || is_escaped && self.sink.argument(self.name, self.value) == Room::Full
+        {
             self.error.set(BodyErrorKind::ArgumentsFull, self.at);
         }
     }
 }
 
+/// Whether a byte belongs to a word or a number, as lenient readers spell them.
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_$.+-".contains(&byte) || !byte.is_ascii()
+}
+
+/// The word or number at the start of `rest`.
+fn word(rest: &[u8]) -> &[u8] {
+    let length = rest.iter().take_while(|&&byte| is_word(byte)).count();
+    rest.get(..length).unwrap_or_default()
+}
+
+/// Appends `text` with the escapes of strings undone.
+fn unescape(text: &[u8], out: &mut Vec<u8>) {
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        out.extend_from_slice(rest.get(..at).unwrap_or_default());
+        let escape = rest.get(at + 1..).unwrap_or_default();
+        let length = read_escape(escape, out).unwrap_or_else(|| {
+            out.push(b'\\');
+            0
+        });
+        rest = escape.get(length..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+}
+
 /// Appends the string whose opening quote is just before `at`, unescaped, and moves `at` behind its
 /// closing quote. False if there is none: then the rest of the body was the string.
-fn read_string(body: &[u8], at: &mut usize, out: &mut Vec<u8>, error: &mut FirstError) -> bool {
+fn read_string(
+    quote: u8,
+    body: &[u8],
+    at: &mut usize,
+    out: &mut Vec<u8>,
+    error: &mut FirstError,
+) -> bool {
     loop {
         let rest = body.get(*at..).unwrap_or_default();
-        let end = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+        let end = memchr2(quote, b'\\', rest).unwrap_or(rest.len());
         let plain = rest.get(..end).unwrap_or_default();
         if plain.iter().any(|&byte| byte < 0x20) {
             error.set(BodyErrorKind::JsonString, *at);
@@ -288,11 +379,15 @@ fn read_string(body: &[u8], at: &mut usize, out: &mut Vec<u8>, error: &mut First
             return false;
         };
         *at += end + 1;
-        if stop == b'"' {
+        if stop == quote {
             return true;
         }
         let escape = rest.get(end + 1..).unwrap_or_default();
         match read_escape(escape, out) {
+            _ if quote == b'\'' && escape.first() == Some(&quote) => {
+                out.push(quote);
+                *at += 1;
+            }
             Some(length) => *at += length,
             None => {
                 // Not an escape: the backslash stands for itself and what follows is read as usual.

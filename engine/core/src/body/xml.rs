@@ -5,13 +5,17 @@
 //!
 //! - A text (`XML:/*`) is the character data between two tags. Comments, processing instructions and
 //!   `CDATA` sections do not end it, since applications read it as one string; what is inside `CDATA` is
-//!   text, comments and instructions are not. White space at both ends is dropped, and a text of
-//!   nothing else is none. (ModSecurity has one value with all texts joined, Coraza one for each run of
-//!   character data, trimmed.)
+//!   text. White space at both ends is dropped, and a text of nothing else is none. (ModSecurity has one
+//!   value with all texts joined, Coraza one for each run of character data, trimmed.)
+//! - A comment and a processing instruction are texts of their own, reported before the text that they
+//!   stand in: some applications read them. (ModSecurity and Coraza show neither.) A plain XML declaration
+//!   is not.
 //! - Every attribute value is reported (`XML://@*`), name space declarations included.
 //! - The five predefined entities and numeric references are decoded, once. Others stay as written
-//!   and are an error. Nothing is expanded, ever: a `DOCTYPE` that declares entities is an error, and
-//!   its quoted literals are reported as texts, because that is where the attack is.
+//!   and are an error. Nothing is expanded, ever: a `DOCTYPE` that declares anything (entities, defaults of
+//!   attributes, notations) or names an external identifier is an error, since a parser may add to the
+//!   document what it declares (XML 1.0, section 5.1). Its quoted literals are reported as texts, because
+//!   that is where the attack is.
 //! - UTF-16 (with a byte order mark, or recognizable) is converted. A declared encoding that is not one
 //!   of the usual ASCII supersets is an error, since the server will read other characters.
 #![deny(clippy::indexing_slicing)]
@@ -135,15 +139,20 @@ impl<'p> Parser<'p> {
         let rest = self.rest();
         match rest {
             [b'<', b'!', b'-', b'-', ..] => {
-                self.skip_to(4, b"-->");
+                let comment = self.skip_to(4, b"-->");
+                self.aside(comment)?;
             }
             [b'<', b'!', b'[', b'C', b'D', b'A', b'T', b'A', b'[', ..] => {
                 let data = self.skip_to(9, b"]]>");
                 self.text.extend_from_slice(data);
             }
             [b'<', b'?', ..] => {
+                let is_first = self.at == 0 || self.body.get(..self.at) == Some(b"\xef\xbb\xbf");
                 let instruction = self.skip_to(2, b"?>");
                 self.declaration(instruction);
+                if !is_first || !is_plain_declaration(instruction) {
+                    self.aside(instruction)?;
+                }
             }
             [b'<', b'!', ..] => {
                 self.end_text()?;
@@ -205,7 +214,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// A `DOCTYPE`, with or without an internal subset: skipped, unless it declares entities.
+    /// A `DOCTYPE`: skipped, if a name is all that it has.
     fn document_type(&mut self) -> Result<(), BodyErrorKind> {
         let rest = self.rest();
         let Some(declaration) = document_type_len(rest).and_then(|length| rest.get(..length))
@@ -219,7 +228,12 @@ impl<'p> Parser<'p> {
         if !declaration.starts_with(b"<!DOCTYPE") {
             self.fail(BodyErrorKind::XmlSyntax);
         }
-        if memmem::find(declaration, b"<!ENTITY").is_some() {
+        let names = |byte: &u8| !byte.is_ascii_whitespace() && !b"[]\"'<>".contains(byte);
+        let inside = declaration.get(2..declaration.len() - 1).unwrap_or_default();
+        let mut words = inside.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let (keyword, name, more) = (words.next(), words.next(), words.next());
+        let is_plain = more.is_none() && keyword.into_iter().chain(name).flatten().all(names);
+        if !is_plain {
             self.fail(BodyErrorKind::XmlEntities);
             self.literals(declaration)?;
         }
@@ -364,6 +378,19 @@ impl<'p> Parser<'p> {
         }
     }
 
+    /// Reports a comment or an instruction; the text that it stands in goes on.
+    fn aside(&mut self, content: &[u8]) -> Result<(), BodyErrorKind> {
+        let content = content.trim_ascii();
+        if content.is_empty() {
+            return Ok(());
+        }
+        self.take_node()?;
+        match self.sink.xml_text(content) {
+            Room::Left => Ok(()),
+            Room::Full => Err(BodyErrorKind::XmlNodes),
+        }
+    }
+
     /// Reports the text collected so far, if it is one.
     fn end_text(&mut self) -> Result<(), BodyErrorKind> {
         if !self.text.trim_ascii().is_empty() {
@@ -381,6 +408,19 @@ impl<'p> Parser<'p> {
         Ok(())
     }
 }
+
+/// Whether an instruction is an XML declaration that holds nothing but what one may hold.
+fn is_plain_declaration(instruction: &[u8]) -> bool {
+    let is_plain = |byte: &u8| {
+        byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"=\"'._-:".contains(byte)
+    };
+    let is_declaration =
+        instruction.starts_with(b"xml") && instruction.get(3).is_some_and(u8::is_ascii_whitespace);
+    is_declaration && instruction.len() <= DECLARATION_BYTES_MAX && instruction.iter().all(is_plain)
+}
+
+/// Bytes of the longest XML declaration that is not shown to rules; one with all it may have has some sixty.
+const DECLARATION_BYTES_MAX: usize = 128;
 
 /// Whether a tag's name can begin with `byte`; any byte beyond ASCII is taken for a letter.
 fn is_name_start(byte: u8) -> bool {

@@ -5,33 +5,67 @@
 //! are loaded. They are evaluated here, and a transaction begins with what they have set.
 //!
 //! The law: with them evaluated beforehand or in their turn, every other rule sees the same. So nothing is
-//! folded behind a rule that may end the phase, skip or remove rules; and nothing that an earlier rule
-//! which is not folded reads or writes.
+//! folded that an earlier rule which is not folded reads, writes, removes or skips ([`super::effects`] describes
+//! each rule). A rule may end the phase early: then the members set behind it are taken back, and the later
+//! phases run as written ([`Folded::undone_behind`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Compiler,
+    effects::{self, Effect},
     unseen::{UnseenChains, unseen},
 };
 use crate::{
+    audit::{AuditPart, AuditParts, PartsChange},
     expand::{Expression, Segment},
     id::{LaneId, Phase, RuleIndex, RuleSet, TxSlot},
     operator::{Capture, Operator, leading_integer},
+    pattern::{Found, Meter},
     plan::{self, PhasePlan, behind},
     program::{Change, Ctl, Disruptive, Flow, MatchAction, Rule, Select, SetVar, Target, TxKey},
+    transaction::selects,
     variable::Variable,
 };
 
 /// What is left when all that is known beforehand is done.
 #[derive(Debug)]
 pub(crate) struct Folded {
-    /// The members of `TX` that phase 1 begins with, in the order in which they were set.
-    pub(crate) members: Vec<(TxSlot, Box<[u8]>)>,
+    /// The members of `TX` that phase 1 begins with.
+    pub(crate) members: Members,
+    /// Every change that led to them, in the order of the rules.
+    history: Vec<FoldedChange>,
     /// What it took to evaluate what is left out of each phase, in steps of a transaction's budget.
     pub(crate) steps: [u64; 5],
     /// The other rules of each phase.
     pub(crate) plans: [PhasePlan; 5],
+}
+
+/// Members of `TX` with their values.
+type Members = Vec<(TxSlot, Box<[u8]>)>;
+
+/// A member of `TX` that a rule sets, or unsets, whatever the request is.
+#[derive(Debug)]
+struct FoldedChange {
+    rule: RuleIndex,
+    slot: TxSlot,
+    value: Option<Box<[u8]>>,
+}
+
+impl Folded {
+    /// The members of `TX` as they would be had the phase ended with the rule `last`, or before the first, of those
+    /// that rules behind it have set.
+    pub(crate) fn undone_behind(
+        &self,
+        last: Option<RuleIndex>,
+    ) -> impl Iterator<Item = (TxSlot, Option<&[u8]>)> {
+        let (before, behind) =
+            self.history.split_at(self.history.partition_point(|change| Some(change.rule) <= last));
+        behind.iter().map(|change| {
+            let value = before.iter().rfind(|earlier| earlier.slot == change.slot);
+            (change.slot, value.and_then(|earlier| earlier.value.as_deref()))
+        })
+    }
 }
 
 /// A rule that is evaluated when rules are loaded.
@@ -51,12 +85,13 @@ pub(super) struct Known {
     /// The limit of the text of a value.
     value_bytes_max: usize,
     members: BTreeMap<TxSlot, Vec<u8>>,
-    /// In the order in which they were first set.
-    order: Vec<TxSlot>,
-    /// Those that a rule which is not folded may have set.
+    history: Vec<FoldedChange>,
+    /// The members that a rule which is not folded may have set.
     unknown: BTreeSet<TxSlot>,
     /// Those that such a rule reads.
     read: BTreeSet<TxSlot>,
+    /// The rules that such a rule may remove, or of which it may take away the value they compare.
+    removed: RuleSet,
     pub(super) folded: RuleSet,
     steps: u64,
 }
@@ -71,7 +106,7 @@ impl Compiler<'_> {
         captures: &[TxSlot; Capture::GROUPS],
     ) -> (Option<Folded>, UnseenChains) {
         let mut known = Known::new(self.limits.expansion_bytes_max);
-        // Where it ends early, what was evaluated before stays so.
+        // Where folding ends early, what was evaluated before stays so.
         let _ = self.evaluate(rules, phases, markers, captures, &mut known);
         let settled = self.settle(rules, phases, markers, captures, &known);
         let mut steps = settled.steps;
@@ -87,10 +122,11 @@ impl Compiler<'_> {
             return (None, unseen);
         }
         let plans = plan::plans(rules, phases, &left, markers, &self.cells, &self.lanes);
-        (Some(Folded { steps, members: known.into_members(), plans }), unseen)
+        let (members, history) = known.into_members();
+        (Some(Folded { steps, members, history, plans }), unseen)
     }
 
-    /// Evaluates rules of phase 1 from the first on, as long as what they do is known.
+    /// Evaluates rules of phase 1 whose outcome is known, from the first on.
     fn evaluate(
         &self,
         rules: &[Rule],
@@ -99,35 +135,87 @@ impl Compiler<'_> {
         captures: &[TxSlot; Capture::GROUPS],
         known: &mut Known,
     ) -> Option<()> {
-        let list = phases.get(Phase::RequestHeaders.index())?;
-        let mut at = 0;
+        const PHASE: Phase = Phase::RequestHeaders;
+        let list = phases.get(PHASE.index())?;
+        // Rules before this place may be skipped by one that depends on the request.
+        let (mut at, mut skippable) = (0, 0);
         while let Some((&index, rule)) =
             list.get(at).and_then(|at| Some((at, rules.get(at.get())?)))
         {
-            let next = match known.outcome(rule) {
+            // A marker that lies before the rule ends the phase.
+            let next = behind(rule.flow, at, markers, PHASE).filter(|&next| next > at);
+            let next = next.unwrap_or(list.len()).min(list.len());
+            let runs = at >= skippable && !known.removed.contains(index);
+            match if runs { known.outcome(rule) } else { Outcome::Unknown } {
                 Outcome::Unknown => {
                     let chain = rules.get(index.get()..=index.get() + rule.links as usize)?;
-                    if !known.pass_over(chain, captures) {
-                        break;
+                    self.pass_over(chain, captures, known)?;
+                    if rule.flow != Flow::Next {
+                        skippable = skippable.max(next);
                     }
                     at += 1;
-                    continue;
                 }
-                Outcome::DoesNotMatch => at + 1,
+                Outcome::DoesNotMatch => {
+                    known.folded.insert(index);
+                    at += 1;
+                }
                 Outcome::Matches(changes) => {
-                    let next = behind(rule.flow, at, markers, Phase::RequestHeaders);
-                    let Some(next) = next.filter(|&next| next > at) else { break };
-                    known.apply(changes);
+                    known.apply(index, changes);
                     // Each rule is a step, and each look at a value.
                     known.steps += 1 + rule.targets.len() as u64;
-                    next.min(list.len())
+                    list.get(at..next)?.iter().for_each(|&index| known.folded.insert(index));
+                    at = next;
                 }
-            };
-            list.get(at..next)?.iter().for_each(|&index| known.folded.insert(index));
-            at = next;
+            }
         }
         Some(())
     }
+
+    /// Notes what a chain that is not folded reads and writes; `None` where nothing behind it may be folded.
+    fn pass_over(
+        &self,
+        chain: &[Rule],
+        captures: &[TxSlot; Capture::GROUPS],
+        known: &mut Known,
+    ) -> Option<()> {
+        for effect in effects::of_chain(chain) {
+            match effect {
+                Effect::Reads(slot) => drop(known.read.insert(slot)),
+                Effect::ReadsSelected(select) => known.read.extend(self.slots_selected(select)),
+                Effect::Captures => known.unknown.extend(captures),
+                Effect::Writes(slot) => drop(known.unknown.insert(slot)),
+                Effect::WritesNamed(name) => known.unknown.extend(self.slots_named(name)),
+                Effect::Controls(ctl) => known.pass_over_ctl(ctl)?,
+            }
+        }
+        Some(())
+    }
+
+    /// The members whose name an expression may give.
+    pub(super) fn slots_named(&self, name: &Expression) -> impl Iterator<Item = TxSlot> {
+        let start = match name.segments().first() {
+            Some(Segment::Literal(text)) => text.to_ascii_lowercase(),
+            _ => Vec::new(),
+        };
+        // A name is cut at this limit.
+        let start: Vec<u8> = start.into_iter().take(self.limits.expansion_bytes_max).collect();
+        let slots = self.tx_slots.iter();
+        slots.filter(move |(name, _)| name.as_bytes().starts_with(&start)).map(|(_, slot)| *slot)
+    }
+
+    /// The members that a selection takes.
+    fn slots_selected(&self, select: &Select) -> impl Iterator<Item = TxSlot> {
+        let slots = self.tx_slots.iter();
+        let mut meter = Meter::at_compile_time();
+        slots
+            .filter(move |(name, _)| selects(select, name.as_bytes(), &mut meter) != Found::No)
+            .map(|(_, slot)| *slot)
+    }
+}
+
+/// Whether a change of the audit log's parts may ask for a record of every match, also of rules that do not log.
+pub(super) fn asks_for_records(change: &PartsChange) -> bool {
+    change.apply(AuditParts::default()).has(AuditPart::Rules)
 }
 
 impl Known {
@@ -212,8 +300,8 @@ impl Known {
             if self.unknown.contains(&slot) || self.read.contains(&slot) {
                 return None;
             }
+            after.set(slot, value.clone());
             changes.push((slot, value));
-            after.apply(vec![changes.last()?.clone()]);
         }
         Some(changes)
     }
@@ -239,94 +327,43 @@ impl Known {
         })
     }
 
-    fn apply(&mut self, changes: Changes) {
+    fn apply(&mut self, rule: RuleIndex, changes: Changes) {
         for (slot, value) in changes {
-            if !self.order.contains(&slot) {
-                self.order.push(slot);
-            }
-            match value {
-                Some(value) => self.members.insert(slot, value),
-                None => self.members.remove(&slot),
-            };
+            let kept = value.as_deref().map(Box::from);
+            self.history.push(FoldedChange { rule, slot, value: kept });
+            self.set(slot, value);
         }
     }
 
-    /// Notes what a chain that is not folded reads and sets. Says whether what follows it may be folded.
-    fn pass_over(&mut self, chain: &[Rule], captures: &[TxSlot]) -> bool {
-        chain.iter().all(|rule| self.pass_over_link(rule, captures))
-    }
-
-    fn pass_over_link(&mut self, rule: &Rule, captures: &[TxSlot]) -> bool {
-        if rule.flow != Flow::Next || !matches!(rule.disruptive, Disruptive::Pass) {
-            return false;
-        }
-        if rule.capture {
-            self.unknown.extend(captures);
-        }
-        let meta = [&rule.meta.msg, &rule.meta.logdata];
-        rule.targets.iter().all(|target| self.read_target(target))
-            && match &rule.operator {
-                Some(Operator::Deferred(_)) => false,
-                Some(operator) => operator.parameter().is_none_or(|text| self.read(text)),
-                None => true,
-            }
-            && meta.into_iter().flatten().all(|text| self.read(text))
-            && rule.on_match.iter().all(|action| self.pass_over_action(action))
-    }
-
-    fn pass_over_action(&mut self, action: &MatchAction) -> bool {
-        match action {
-            MatchAction::SetVar(setvar) => self.pass_over_setvar(setvar),
-            MatchAction::InitCol(_, text) | MatchAction::Sanitise(_, text) => self.read(text),
-            MatchAction::SanitiseMatched => true,
-            MatchAction::Ctl(ctl) => !matches!(
-                ctl,
-                Ctl::RuleEngine(_)
-                    | Ctl::AuditParts(_)
-                    | Ctl::RemoveRules(_)
-                    | Ctl::RemoveTargets(..)
-            ),
-        }
-    }
-
-    fn pass_over_setvar(&mut self, setvar: &SetVar) -> bool {
-        let key = match &setvar.key {
-            TxKey::Slot(slot) => {
-                self.unknown.insert(*slot);
-                true
-            }
-            // The name may be any.
-            TxKey::Expression(name) => setvar.collection != Variable::Tx && self.read(name),
+    fn set(&mut self, slot: TxSlot, value: Option<Vec<u8>>) {
+        match value {
+            Some(value) => self.members.insert(slot, value),
+            None => self.members.remove(&slot),
         };
-        key && match &setvar.change {
-            Change::Set(text)
-            | Change::Add(text)
-            | Change::Subtract(text)
-            | Change::ExpireAfter(text) => self.read(text),
-            Change::Unset | Change::Decay { .. } => true,
-        }
     }
 
-    fn read_target(&mut self, target: &Target) -> bool {
-        match (target.variable, &target.select) {
-            (Variable::Tx, Select::Slot(slot)) => {
-                self.read.insert(*slot);
-                true
+    fn pass_over_ctl(&mut self, ctl: &Ctl) -> Option<()> {
+        match ctl {
+            Ctl::AuditParts(change) if asks_for_records(change) => return None,
+            Ctl::RemoveRules(rules) => self.removed.extend(rules),
+            Ctl::RemoveTargets(rules, variable, _) => {
+                if *variable == Variable::Tx {
+                    self.removed.extend(rules);
+                }
             }
-            (Variable::Tx, _) => false,
-            _ => true,
+            // Off ends the phase, like a rule that refuses.
+            Ctl::RuleEngine(_)
+            | Ctl::AuditParts(_)
+            | Ctl::AuditEngine(_)
+            | Ctl::NoEffect
+            | Ctl::RequestBodyAccess(_)
+            | Ctl::ResponseBodyAccess(_)
+            | Ctl::ForceRequestBodyVariable(_)
+            | Ctl::RequestBodyProcessor(_)
+            | Ctl::RequestBodyLimit(_)
+            | Ctl::ResponseBodyLimit(_) => {}
         }
-    }
-
-    fn read(&mut self, expression: &Expression) -> bool {
-        expression.segments().iter().all(|segment| match segment {
-            Segment::Literal(_) => true,
-            Segment::Tx(slot) => {
-                self.read.insert(*slot);
-                true
-            }
-            Segment::Scalar(variable) | Segment::Member(variable, _) => *variable != Variable::Tx,
-        })
+        Some(())
     }
 
     /// What stays known when other rules change these members.
@@ -339,8 +376,8 @@ impl Known {
         }
     }
 
-    fn into_members(self) -> Vec<(TxSlot, Box<[u8]>)> {
-        let member = |slot| Some((slot, self.members.get(&slot)?.as_slice().into()));
-        self.order.into_iter().filter_map(member).collect()
+    fn into_members(self) -> (Members, Vec<FoldedChange>) {
+        let members = self.members.into_iter().map(|(slot, value)| (slot, value.into()));
+        (members.collect(), self.history)
     }
 }

@@ -8,11 +8,11 @@ use regex_syntax::hir::Hir;
 
 use super::{Compiler, operators::Needs};
 use crate::{
-    id::{LaneId, Phase, RuleIndex},
+    id::{LaneId, Phase, RuleIndex, RuleSet},
     operator::{Operator, leading_integer},
     parts::SharedSieve,
     plan::Cell,
-    program::{Asks, CellId, Gate, Lane, Rule, Select, Source, SourceId, Target},
+    program::{Asks, CellId, Ctl, Gate, Lane, MatchAction, Rule, Select, Source, SourceId, Target},
     recall::may_be_recalled,
     scan::sieve::{self, Letters, Sieve},
     transaction::{is_short, is_stable, lists},
@@ -51,6 +51,10 @@ impl Compiler<'_> {
     pub(super) fn gate(&mut self, rule: &Gated<'_>, needs: Needs) -> Gate {
         if let Some(gate) = number_gate(rule.targets, rule.operator, rule.negated, rule.lane) {
             return gate;
+        }
+        // The steps of its selectors are charged whatever is known of values, so that it always runs.
+        if rule.targets.iter().any(Target::backtracks) {
+            return Gate::Open;
         }
         // Each target may be a source of its own, and of more than these none has a number.
         if self.sources.len() + rule.targets.len() > SOURCES_MAX {
@@ -209,6 +213,24 @@ impl Compiler<'_> {
             self.sources.len() - 1
         });
         SourceId(u16::try_from(position).unwrap_or(u16::MAX))
+    }
+}
+
+/// Opens the gates of rules from which a `ctl` takes targets away by a pattern that needs back-tracking: its steps are
+/// charged whatever is known of values, so that these rules always run.
+pub(super) fn open_where_removals_backtrack(rules: &mut [Rule]) {
+    let mut removed = RuleSet::default();
+    for action in rules.iter().flat_map(|rule| &rule.on_match) {
+        if let MatchAction::Ctl(Ctl::RemoveTargets(rules, _, select)) = action
+            && select.backtracks()
+        {
+            removed.extend(rules);
+        }
+    }
+    for (index, rule) in rules.iter_mut().enumerate() {
+        if removed.contains(RuleIndex::from_usize(index)) && rule.gate.cells().is_some() {
+            rule.gate = Gate::Open;
+        }
     }
 }
 

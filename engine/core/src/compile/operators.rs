@@ -31,6 +31,10 @@ pub(super) enum Needs {
     Pattern(Hir),
 }
 
+/// The warning of each pattern that is matched under a limit of steps, of operators and of selectors.
+pub(super) const NEEDS_BACKTRACKING: &str = "the pattern needs back-tracking (look-around, back-references or \
+     possessive repetition); it is matched under a limit of steps";
+
 /// The engine cannot know when rules are loaded whether the host will answer.
 const NEEDS_LOOKUP: &str =
     "asks the host; it does not match where the host has no answer, and by default it has none";
@@ -89,10 +93,10 @@ impl Compiler<'_> {
             "validateutf8encoding" => Operator::ValidateUtf8Encoding,
             "detectsqli" => Operator::DetectSqli,
             "detectxss" => Operator::DetectXss,
-            "verifycc" => Operator::Verify(CheckDigit::CreditCard, self.pattern(argument)?),
-            "verifycpf" => Operator::Verify(CheckDigit::Cpf, self.pattern(argument)?),
-            "verifyssn" => Operator::Verify(CheckDigit::Ssn, self.pattern(argument)?),
-            "verifysvnr" => Operator::Verify(CheckDigit::Svnr, self.pattern(argument)?),
+            "verifycc" => Operator::Verify(CheckDigit::CreditCard, self.rx(written, argument)?),
+            "verifycpf" => Operator::Verify(CheckDigit::Cpf, self.rx(written, argument)?),
+            "verifyssn" => Operator::Verify(CheckDigit::Ssn, self.rx(written, argument)?),
+            "verifysvnr" => Operator::Verify(CheckDigit::Svnr, self.rx(written, argument)?),
             "geolookup" => Operator::Deferred(self.geo_lookup(written)),
             "rbl" => Operator::Deferred(self.rbl(written, argument)?),
             "unconditionalmatch" => Operator::UnconditionalMatch,
@@ -106,11 +110,7 @@ impl Compiler<'_> {
     fn rx(&mut self, written: &Written, argument: &str) -> Result<Pattern, String> {
         let pattern = self.pattern(argument)?.with_steps_max(self.limits.backtrack_steps_max);
         if pattern.backtracks() {
-            self.warn(
-                written.span,
-                "the pattern needs back-tracking (look-around, back-references or possessive \
-                 repetition); it is matched under a limit of steps",
-            );
+            self.warn(written.span, NEEDS_BACKTRACKING);
         }
         Ok(pattern)
     }

@@ -10,15 +10,14 @@ use std::collections::BTreeSet;
 
 use super::{
     Compiler,
-    fold::{Known, Outcome},
+    effects::{self, Effect},
+    fold::{Known, Outcome, asks_for_records},
 };
 use crate::{
-    audit::{AuditPart, AuditParts},
-    expand::{Expression, Segment},
     id::{Phase, RuleIndex, RuleSet, TxSlot},
     operator::Capture,
     plan::behind,
-    program::{Ctl, MatchAction, Rule, SetVar, TxKey},
+    program::{Ctl, Rule},
     variable::Variable,
 };
 
@@ -59,9 +58,7 @@ impl Compiler<'_> {
     ) -> Settled {
         let mut changed = Changed::default();
         for &index in phases.iter().flatten().filter(|&&index| !known.folded.contains(index)) {
-            for rule in chain(rules, index) {
-                self.note(rule, captures, &mut changed);
-            }
+            self.note(chain(rules, index), captures, &mut changed);
         }
         let mut settled = Settled::default();
         if changed.records {
@@ -82,43 +79,44 @@ impl Compiler<'_> {
         settled
     }
 
-    fn note(&self, rule: &Rule, captures: &[TxSlot], changed: &mut Changed) {
-        if rule.capture {
-            changed.slots.extend(captures);
-        }
-        for action in &rule.on_match {
-            match action {
-                MatchAction::SetVar(SetVar { collection: Variable::Tx, key, .. }) => match key {
-                    TxKey::Slot(slot) => {
-                        changed.slots.insert(*slot);
-                    }
-                    TxKey::Expression(name) => changed.slots.extend(self.slots_named(name)),
-                },
-                MatchAction::Ctl(Ctl::RemoveRules(rules)) => changed.removed.push(rules.clone()),
-                MatchAction::Ctl(Ctl::RemoveTargets(rules, Variable::Tx, _)) => {
-                    changed.losing.extend(rules);
-                }
-                MatchAction::Ctl(Ctl::AuditParts(change)) => {
-                    changed.records |= change.apply(AuditParts::default()).has(AuditPart::Rules);
-                }
-                _ => {}
+    fn note(&self, chain: &[Rule], captures: &[TxSlot; Capture::GROUPS], changed: &mut Changed) {
+        for effect in effects::of_chain(chain) {
+            match effect {
+                Effect::Reads(_) | Effect::ReadsSelected(_) => {}
+                Effect::Captures => changed.slots.extend(captures),
+                Effect::Writes(slot) => drop(changed.slots.insert(slot)),
+                Effect::WritesNamed(name) => changed.slots.extend(self.slots_named(name)),
+                Effect::Controls(ctl) => changed.note_ctl(ctl),
             }
         }
     }
+}
 
-    /// The members whose name an expression may give.
-    fn slots_named(&self, name: &Expression) -> impl Iterator<Item = TxSlot> {
-        let start = match name.segments().first() {
-            Some(Segment::Literal(text)) => text.to_ascii_lowercase(),
-            _ => Vec::new(),
-        };
-        let slots = self.tx_slots.iter();
-        slots.filter(move |(name, _)| name.as_bytes().starts_with(&start)).map(|(_, slot)| *slot)
+impl Changed {
+    fn note_ctl(&mut self, ctl: &Ctl) {
+        match ctl {
+            Ctl::RemoveRules(rules) => self.removed.push(rules.clone()),
+            Ctl::RemoveTargets(rules, variable, _) => {
+                if *variable == Variable::Tx {
+                    self.losing.extend(rules);
+                }
+            }
+            Ctl::AuditParts(change) => self.records |= asks_for_records(change),
+            Ctl::RuleEngine(_)
+            | Ctl::AuditEngine(_)
+            | Ctl::NoEffect
+            | Ctl::RequestBodyAccess(_)
+            | Ctl::ResponseBodyAccess(_)
+            | Ctl::ForceRequestBodyVariable(_)
+            | Ctl::RequestBodyProcessor(_)
+            | Ctl::RequestBodyLimit(_)
+            | Ctl::ResponseBodyLimit(_) => {}
+        }
     }
 }
 
 /// A rule with its links.
-fn chain(rules: &[Rule], starter: RuleIndex) -> &[Rule] {
+pub(super) fn chain(rules: &[Rule], starter: RuleIndex) -> &[Rule] {
     let links = rules.get(starter.get()).map_or(0, |rule| rule.links as usize);
     rules.get(starter.get()..=starter.get() + links).unwrap_or_default()
 }

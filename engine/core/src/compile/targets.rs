@@ -2,7 +2,7 @@
 
 use seclang::{Selector, Target as Written};
 
-use super::Compiler;
+use super::{Compiler, operators::NEEDS_BACKTRACKING};
 use crate::{
     pattern::Pattern,
     program::{Select, Target},
@@ -50,8 +50,13 @@ impl Compiler<'_> {
             (Some(Selector::Key(key)), _) => {
                 Ok(Select::Key(key.text.to_ascii_lowercase().into_bytes().into()))
             }
-            (Some(Selector::Pattern(pattern)), _) => name_pattern(&pattern.text),
+            (Some(Selector::Pattern(pattern)), _) => {
+                name_pattern(&pattern.text, self.limits.backtrack_steps_max)
+            }
         };
+        if select.as_ref().is_ok_and(Select::backtracks) {
+            self.warn(target.span, NEEDS_BACKTRACKING);
+        }
         select.map_err(|why| self.error(target.span, &why)).ok().map(|select| (variable, select))
     }
 
@@ -76,14 +81,15 @@ impl Compiler<'_> {
 const XPATHS_MAX: usize = 64;
 
 /// Names of members are compared without regard to case, and so are patterns for them.
-fn name_pattern(pattern: &str) -> Result<Select, String> {
+fn name_pattern(pattern: &str, steps_max: usize) -> Result<Select, String> {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if let Some(prefix) = pattern.strip_prefix('^').map(str::as_bytes)
         && prefix.iter().all(plain)
     {
         return Ok(Select::Prefix(prefix.to_ascii_lowercase().into()));
     }
-    Pattern::new(&format!("(?i){pattern}")).map(Select::Pattern)
+    let pattern = Pattern::new(&format!("(?i){pattern}"))?;
+    Ok(Select::Pattern(pattern.with_steps_max(steps_max)))
 }
 
 /// Takes members away from the targets that look at them.

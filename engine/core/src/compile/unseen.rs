@@ -5,16 +5,25 @@
 //! looks at: whether to run the chain at all depends on each name alone, and that is recalled.
 //!
 //! The law: where such a chain is left out, it would not have been completed, and every other rule sees the
-//! same. Where it is run, it is run for all of its values. Only the number of members of `TX` is less.
+//! same. Where it is run, it is run for all of its values. Only the number of members of `TX` is less. Whether it
+//! is left out does not depend on what is recalled: a name that is not known is looked at, with the same answer.
+//!
+//! What other rules see is a question to [`super::effects`].
 
 use std::collections::BTreeSet;
 
-use super::fold::Known;
+use super::{
+    effects::{self, Effect},
+    fold::Known,
+    settle::chain,
+};
 use crate::{
     expand::{Expression, Segment},
-    id::{LaneId, RuleIndex, TxSlot},
+    id::{LaneId, RuleIndex, RuleSet, TxSlot},
     operator::{Capture, Operator, TextTest},
+    pattern::{Found, Meter},
     program::{Change, MatchAction, Rule, Select, SetVar, Target, TxKey},
+    transaction::selects,
     variable::Variable,
 };
 
@@ -34,9 +43,18 @@ pub(crate) struct Unseen {
 /// The chains that nobody sees.
 #[derive(Debug, Default)]
 pub(crate) struct UnseenChains {
-    pub(crate) chains: Vec<Unseen>,
+    chains: Vec<Unseen>,
+    /// The rules that start them.
+    pub(crate) rules: RuleSet,
     /// How other rules select members of `TX` by name: a member that one of them takes is seen.
     pub(crate) observers: Vec<Select>,
+}
+
+impl UnseenChains {
+    /// The chain that a rule starts, if it is one of them.
+    pub(crate) fn chain(&self, starter: RuleIndex) -> Option<&Unseen> {
+        self.chains.iter().find(|chain| chain.rule == starter)
+    }
 }
 
 /// What is asked about all rules that may run.
@@ -66,7 +84,10 @@ pub(super) fn unseen(
     let own: BTreeSet<usize> = chains.iter().map(|chain| chain.rule.get() + 1).collect();
     let others = live.links().filter(|(index, _)| !own.contains(index));
     let observers = others.flat_map(|(_, rule)| rule.targets.iter()).filter(|target| names(target));
-    UnseenChains { observers: observers.map(|target| target.select.clone()).collect(), chains }
+    let observers = observers.map(|target| target.select.clone()).collect();
+    let mut found = RuleSet::default();
+    chains.iter().for_each(|chain| found.insert(chain.rule));
+    UnseenChains { observers, chains, rules: found }
 }
 
 /// Whether a target selects members of `TX` by something other than one known name.
@@ -113,8 +134,7 @@ impl<'r> Live<'r> {
         };
         let Some(Operator::Text(test, parameter)) = &second.operator else { return None };
         let plain = second.lane == LaneId::NONE && target.except.is_empty();
-        let alone = !self.writes_elsewhere(starter, prefix)
-            && [first, second].iter().all(|rule| !self.tells_captures(rule));
+        let alone = !self.writes_elsewhere(starter, prefix) && !self.tells_captures(starter);
         (plain && alone && !second.capture && starts_with(name, prefix)).then_some(())?;
         Some(Unseen {
             rule: starter,
@@ -135,82 +155,53 @@ impl<'r> Live<'r> {
         })
     }
 
-    /// Whether what is said of the rule has what was captured, or all that matched: that of the last value,
-    /// then, or of all.
-    fn tells_captures(&self, rule: &Rule) -> bool {
-        let meta = [&rule.meta.msg, &rule.meta.logdata];
-        meta.into_iter().flatten().any(|text| self.reads(text))
+    /// Whether what is said of a chain that is completed has what was captured: that of the last value, then, or
+    /// of all.
+    fn tells_captures(&self, starter: RuleIndex) -> bool {
+        let mut effects = Vec::new();
+        effects::of_completion(chain(self.rules, starter), &mut effects);
+        effects.into_iter().any(|effect| self.reads_captures(effect))
     }
 
     /// Whether a member whose name begins so is set, or looked at by its name, by another rule.
     fn writes_elsewhere(&self, starter: RuleIndex, prefix: &[u8]) -> bool {
         let named = self.tx_names.iter().any(|name| name.as_bytes().starts_with(prefix));
-        let sets = |rule: &Rule| {
-            rule.on_match.iter().any(|action| match action {
-                MatchAction::SetVar(SetVar {
-                    collection: Variable::Tx,
-                    key: TxKey::Expression(name),
-                    ..
-                }) => may_start_with(name, prefix),
-                _ => false,
-            })
+        let sets = |effect: Effect<'_>| match effect {
+            Effect::WritesNamed(name) => may_start_with(name, prefix),
+            // Of these `named` says it.
+            Effect::Writes(_) | Effect::Captures => false,
+            Effect::Reads(_) | Effect::ReadsSelected(_) | Effect::Controls(_) => false,
         };
-        named || self.links().any(|(index, rule)| index != starter.get() && sets(rule))
+        let mut others = self.starters.iter().filter(|&&other| other != starter);
+        named
+            || others
+                .any(|&other| effects::of_chain(chain(self.rules, other)).into_iter().any(sets))
     }
 
     /// Whether a rule of the chain looks at what a rule before the chain has captured.
     fn sees_captures_of_others(&self, starter: RuleIndex) -> bool {
-        let links = self.rules.get(starter.get()).map_or(0, |rule| rule.links as usize);
-        let chain = self.rules.get(starter.get()..=starter.get() + links).unwrap_or_default();
-        let mut captured = false;
-        for rule in chain {
-            let parameter = rule.operator.as_ref().and_then(Operator::parameter);
-            let before = rule.targets.iter().any(|target| self.selects_captures(target))
-                || parameter.is_some_and(|text| self.reads(text));
-            if before && !captured {
-                return true;
+        for effect in effects::of_chain(chain(self.rules, starter)) {
+            // From here on it is what the chain itself has captured: all ten are set together.
+            if matches!(effect, Effect::Captures) {
+                return false;
             }
-            captured |= rule.capture && !rule.negated;
-            if !captured && rule.on_match.iter().any(|action| self.action_reads(action)) {
+            if self.reads_captures(effect) {
                 return true;
             }
         }
-        !captured && chain.iter().any(|rule| self.tells_captures(rule))
+        false
     }
 
-    fn selects_captures(&self, target: &Target) -> bool {
-        target.variable == Variable::Tx
-            && match &target.select {
-                Select::Slot(slot) => self.captures.contains(slot),
-                Select::Key(_) => false,
-                Select::Prefix(prefix) => prefix.len() < 2,
-                Select::Pattern(pattern) => (b'0'..=b'9').any(|digit| pattern.is_match(&[digit])),
-                _ => true,
+    fn reads_captures(&self, effect: Effect<'_>) -> bool {
+        match effect {
+            Effect::Reads(slot) => self.captures.contains(&slot),
+            Effect::ReadsSelected(select) => {
+                let mut meter = Meter::at_compile_time();
+                (b'0'..=b'9').any(|digit| selects(select, &[digit], &mut meter) != Found::No)
             }
-    }
-
-    fn reads(&self, text: &Expression) -> bool {
-        text.segments()
-            .iter()
-            .any(|segment| matches!(segment, Segment::Tx(slot) if self.captures.contains(slot)))
-    }
-
-    fn action_reads(&self, action: &MatchAction) -> bool {
-        match action {
-            MatchAction::SetVar(setvar) => {
-                let key = matches!(&setvar.key, TxKey::Expression(name) if self.reads(name));
-                let slot = matches!(&setvar.key, TxKey::Slot(slot) if self.captures.contains(slot));
-                let text = match &setvar.change {
-                    Change::Set(text)
-                    | Change::Add(text)
-                    | Change::Subtract(text)
-                    | Change::ExpireAfter(text) => self.reads(text),
-                    Change::Unset | Change::Decay { .. } => false,
-                };
-                key || slot || text
+            Effect::Captures | Effect::Writes(_) | Effect::WritesNamed(_) | Effect::Controls(_) => {
+                false
             }
-            MatchAction::InitCol(_, text) | MatchAction::Sanitise(_, text) => self.reads(text),
-            MatchAction::SanitiseMatched | MatchAction::Ctl(_) => false,
         }
     }
 }
@@ -248,9 +239,8 @@ mod tests {
         let text = format!("{}\n{more}", CHAIN.replace(from, to));
         let input = Input::Text { name: "rules".to_owned(), text };
         let program = Program::build(&[input], &NoFiles, Limits::default()).unwrap();
-        let chains = program.recall.as_ref().map(|recall| &*recall.unseen.chains);
-        let found =
-            chains.unwrap_or_default().iter().map(|chain| program.rules[chain.rule.get()].id.0);
+        let chains = &program.unseen.chains;
+        let found = chains.iter().map(|chain| program.rules[chain.rule.get()].id.0);
         assert_eq!(found.collect::<Vec<_>>(), unseen, "{from} -> {to}, {more}");
     }
 
@@ -266,6 +256,14 @@ mod tests {
         for more in [
             r#"SecRule ARGS "@rx a" "id:3,phase:2,pass,setvar:tx.x=%{tx.0}""#,
             r#"SecRule ARGS "@rx a" "id:3,phase:2,pass,logdata:'%{tx.1}'""#,
+            r#"SecRule ARGS "@rx a" "id:3,phase:2,redirect:'/%{tx.0}'""#,
+            r#"SecAction "id:3,phase:2,pass,capture,setvar:'tx.x=%{tx.0}'""#,
+            r#"SecRule RULE:logdata "@rx a" "id:3,phase:2,pass,capture,logdata:'%{tx.0}'""#,
+            r#"SecRule ARGS "@streq %{rule.logdata}" "id:3,phase:2,pass,capture,logdata:'%{tx.0}'""#,
+            r#"SecRule ARGS "!@rx (a)" "id:3,phase:2,pass,capture,setvar:tx.x=%{tx.1}""#,
+            r#"SecRule ARGS "@rx a" "id:3,phase:2,pass,setvar:tx.0=+1""#,
+            r#"SecRule ARGS "@rx a" "id:3,phase:2,pass,setvar:tx.%{MATCHED_VAR}=+1""#,
+            r#"SecRule ARGS "@rx a" "id:3,phase:2,pass,initcol:ip=%{tx.0}""#,
             r#"SecRule TX:0 "@rx a" "id:3,phase:2,pass""#,
             r#"SecRule TX:/^[0-3]/ "@rx a" "id:3,phase:2,pass""#,
             r#"SecRule TX "@rx a" "id:3,phase:2,pass""#,

@@ -186,10 +186,10 @@ fn in_ranges(ranges: &[IdRange], id: u32) -> bool {
 
 fn has_tag(draft: &Draft, pattern: &Pattern) -> bool {
     let mut tags = draft.actions.iter().filter(|action| is(action, "tag"));
-    tags.any(|tag| pattern.is_match(value_text(tag).as_bytes()))
+    tags.any(|tag| pattern.may_match(value_text(tag).as_bytes()))
 }
 
 fn has_msg(draft: &Draft, pattern: &Pattern) -> bool {
     let mut messages = draft.actions.iter().filter(|action| is(action, "msg"));
-    messages.any(|msg| pattern.is_match(value_text(msg).as_bytes()))
+    messages.any(|msg| pattern.may_match(value_text(msg).as_bytes()))
 }

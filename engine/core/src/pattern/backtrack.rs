@@ -1,8 +1,9 @@
 //! Patterns that no finite automaton can match: look-around, back-references, atomic groups and
-//! possessive repetition, by back-tracking under a limit of steps.
+//! possessive repetition, under a limit of steps. Those with nothing but look-around are matched in linear time
+//! ([`threads`]), the others by back-tracking.
 //!
-//! This is the exception: it is used for a pattern only when [`super::translate`] finds one of those
-//! constructs in it, and each such rule is named in a warning. Its time is bounded by the limit, which
+//! Both are the exception: they are used for a pattern only when [`super::translate`] finds one of those
+//! constructs in it, and each such rule is named in a warning. Their time is bounded by the limit, which
 //! counts every instruction of every attempt; a search that reaches it gives up and says so.
 //!
 //! Semantics are PCRE's in byte mode with the dot matching every byte and `$` only the very end, as in
@@ -10,9 +11,19 @@
 //! Unicode properties, and look-behind of variable length.
 
 mod parse;
+mod threads;
 
 use crate::scan::ByteSet;
-use parse::{Look, Node, Parser};
+pub(super) use parse::Node;
+use parse::{Look, Parser};
+
+/// The pattern as a tree.
+///
+/// # Errors
+/// What is malformed or not supported, with its place.
+pub(super) fn tree(pcre: &[u8]) -> Result<Node, String> {
+    Parser::new(pcre).parse()
+}
 
 /// One instruction. Those that are not jumps go on with the next.
 #[derive(Clone, Debug)]
@@ -69,11 +80,17 @@ const NESTING_MAX: usize = 64;
 
 /// How a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     Yes,
     No,
     /// The limit of steps was reached before it was known.
     GaveUp,
+}
+
+impl From<bool> for Found {
+    fn from(found: bool) -> Self {
+        if found { Self::Yes } else { Self::No }
+    }
 }
 
 impl Backtracker {
@@ -94,37 +111,59 @@ impl Backtracker {
         Ok(Self { ops: compiler.ops, slots: compiler.slots, groups })
     }
 
+    /// How many instructions it has.
+    pub(super) const fn instructions(&self) -> usize {
+        self.ops.len()
+    }
+
     /// Searches for the leftmost match and gives the groups' ranges. Each instruction takes one of
     /// `steps_left`, and more where there are many slots; without any the search gives up.
+    ///
+    /// `next_start` names the next place at which a match may begin, from a place on, and takes its own steps.
     pub(super) fn search(
         &self,
         haystack: &[u8],
         from: usize,
         steps_left: &mut usize,
         groups: &mut [Option<(usize, usize)>],
+        mut next_start: impl FnMut(usize, &mut usize) -> Option<usize>,
     ) -> Found {
-        let mut run = Run { program: self, haystack, steps_left };
-        let mut slots: Vec<Option<usize>> = vec![None; self.slots];
-        for start in from..=haystack.len() {
-            slots.fill(None);
-            let paid = run.pay(slots.len() / SLOTS_PER_STEP);
-            match paid.and_then(|()| run.attempt(0, start, &mut slots, 0)) {
-                Ok(Some(_)) => {
-                    for (group, pair) in
-                        groups.iter_mut().zip(slots.chunks_exact(2).take(self.groups))
-                    {
-                        *group = match *pair {
-                            [Some(start), Some(end)] => Some((start, end)),
-                            _ => None,
-                        };
-                    }
-                    return Found::Yes;
-                }
-                Ok(None) => {}
-                Err(OutOfSteps) => return Found::GaveUp,
+        let mut at = from;
+        while at <= haystack.len() {
+            let Some(start) = next_start(at, steps_left) else { return Found::No };
+            match self.search_at(haystack, start, steps_left, groups) {
+                Found::No => at = start + 1,
+                found => return found,
             }
         }
         Found::No
+    }
+
+    /// The match that begins at `start`, as [`Self::search`].
+    pub(super) fn search_at(
+        &self,
+        haystack: &[u8],
+        start: usize,
+        steps_left: &mut usize,
+        groups: &mut [Option<(usize, usize)>],
+    ) -> Found {
+        let mut run = Run { program: self, haystack, steps_left };
+        let mut slots: Vec<Option<usize>> = vec![None; self.slots];
+        let paid = run.pay(slots.len() / SLOTS_PER_STEP);
+        match paid.and_then(|()| run.attempt(0, start, &mut slots, 0)) {
+            Ok(Some(_)) => {
+                for (group, pair) in groups.iter_mut().zip(slots.chunks_exact(2).take(self.groups))
+                {
+                    *group = match *pair {
+                        [Some(start), Some(end)] => Some((start, end)),
+                        _ => None,
+                    };
+                }
+                Found::Yes
+            }
+            Ok(None) => Found::No,
+            Err(OutOfSteps) => Found::GaveUp,
+        }
     }
 }
 
@@ -436,147 +475,4 @@ fn resume(stack: &mut Vec<Frame>, slots: &mut [Option<usize>]) -> Option<(usize,
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const STEPS: usize = 100_000;
-    const BYTES: usize = 1 << 20;
-
-    /// Pattern, text, and the ranges of the groups (`None` for no match).
-    #[track_caller]
-    fn check(pcre: &str, text: &str, expected: Option<&[Option<(usize, usize)>]>) {
-        let pattern = Backtracker::new(pcre.as_bytes(), BYTES).unwrap();
-        let mut groups = vec![None; pattern.groups];
-        let found = pattern.search(text.as_bytes(), 0, &mut { STEPS }, &mut groups);
-        let seen = (found == Found::Yes).then_some(groups.as_slice());
-        assert_eq!(seen, expected, "{pcre} on {text:?}");
-    }
-
-    #[test]
-    fn what_automata_cannot_do() {
-        check("a(?=b)", "acab", Some(&[Some((2, 3))]));
-        check("a(?!b)", "abac", Some(&[Some((2, 3))]));
-        check("(?<=a)b", "bab", Some(&[Some((2, 3))]));
-        check("(?<!a)b", "abcb", Some(&[Some((3, 4))]));
-        check("(?<=ab|c)d", "cd", Some(&[Some((1, 2))]));
-        check("(?<!ab|c)d", "cdabd", None);
-        check(r"(a|b)\1", "abb", Some(&[Some((1, 3)), Some((1, 2))]));
-        check(r"(?i)(a)\1", "aA", Some(&[Some((0, 2)), Some((0, 1))]));
-        check("(?>a+)ab", "aaab", None);
-        check("a++b", "aab", Some(&[Some((0, 3))]));
-        check("a*+a", "aaa", None);
-        check(r"(?=(a+))\1b", "aab", Some(&[Some((0, 3)), Some((0, 2))]));
-        check(r"^(?!.*evil).*$", "good", Some(&[Some((0, 4))]));
-        check(r"^(?!.*evil).*$", "an evil", None);
-    }
-
-    #[test]
-    fn what_automata_can_do_comes_out_the_same() {
-        for (pcre, text) in [
-            ("a|ab|c", "xab"),
-            ("(a*)*b", "aaab"),
-            ("(a|b)*?c", "abc"),
-            (r"\bfoo\b", "a foo."),
-            (r"[[:alpha:]_-]{2,3}", "1ab-c"),
-            (r"(?i)SeL[^a]ct", "xselect"),
-            (r"^\s*\d+$", "  12"),
-            (r"(?m)^b$", "a\nb\nc"),
-            ("x{0}y", "xy"),
-            ("(?:)", ""),
-            (r"[^\x00-\x1f]\x41?", "\u{1}bA"),
-            ("[a[:]b]", "x[b]"),
-            ("a{2,}?b", "aaab"),
-            ("(?x)a\x0b\x0c + ? [ ] b # c\n\td", "aa bd"),
-            ("(a (?x) b ) c", "a b c"),
-        ] {
-            let automaton = super::super::Pattern::new(pcre).unwrap();
-            let mut expected = [None; 10];
-            let matched = automaton.captures(text.as_bytes(), &mut expected);
-            let pattern = Backtracker::new(pcre.as_bytes(), BYTES).unwrap();
-            let mut groups = [None; 10];
-            let found = pattern.search(text.as_bytes(), 0, &mut { STEPS }, &mut groups);
-            assert_eq!(found == Found::Yes, matched, "{pcre}");
-            assert_eq!(groups[0], expected[0], "{pcre}");
-        }
-    }
-
-    /// Both matchers must find the same match of random patterns that both can do.
-    #[test]
-    fn random_patterns_come_out_the_same() {
-        const PIECES: &[&str] = &[
-            "a", "b", "ab", ".", "[ab]", "[^a]", "(a)", "(?:a|b)", "(a|ab)", "(?i:A)", "^", "$",
-            r"\b", r"\w", r"\x61", "a|", "|b",
-        ];
-        const COUNTS: &[&str] = &["", "", "", "*", "+", "?", "*?", "+?", "{2}", "{0,2}", "{1,}"];
-        let mut numbers = crate::xorshift::Xorshift(0x2545_F491_4F6C_DD1D);
-        let mut random = |bound: usize| numbers.below(bound);
-        let mut compared = 0;
-        for _ in 0..3_000 {
-            let mut pcre = String::new();
-            for _ in 0..=random(5) {
-                pcre += PIECES[random(PIECES.len())];
-                // A count behind a bar or an anchor is another matter in each syntax.
-                if pcre.ends_with(['a', 'b', '.', ']', ')']) && !pcre.ends_with(r"\b") {
-                    pcre += COUNTS[random(COUNTS.len())];
-                }
-            }
-            let (Ok(automaton), Ok(backtracker)) =
-                (super::super::Pattern::new(&pcre), Backtracker::new(pcre.as_bytes(), BYTES))
-            else {
-                continue;
-            };
-            for _ in 0..8 {
-                let text: Vec<u8> = (0..random(7)).map(|_| b"abAB \n"[random(6)]).collect();
-                let mut expected = [None; 10];
-                let matched = automaton.captures(&text, &mut expected);
-                let mut groups = [None; 10];
-                let found = backtracker.search(&text, 0, &mut { STEPS }, &mut groups);
-                assert_eq!(found == Found::Yes, matched, "{pcre} on {text:?}");
-                assert_eq!(groups[0], expected[0], "{pcre} on {text:?}");
-                compared += 1;
-            }
-        }
-        assert!(compared > 20_000, "{compared}");
-    }
-
-    #[test]
-    fn a_search_that_explodes_gives_up() {
-        let pattern = Backtracker::new(br"(?!x)(a+)+$", BYTES).unwrap();
-        let text = [b"a".repeat(40), b"b".to_vec()].concat();
-        assert_eq!(pattern.search(&text, 0, &mut { STEPS }, &mut [None; 2]), Found::GaveUp);
-    }
-
-    /// Clearing and copying many slots takes steps too.
-    #[test]
-    fn many_slots_take_steps() {
-        let text = b"a".repeat(100);
-        for (slots, expected) in [(10, Found::No), (1_000, Found::GaveUp)] {
-            let pcre = format!("(?=c){}", "b*".repeat(slots));
-            let pattern = Backtracker::new(pcre.as_bytes(), BYTES).unwrap();
-            assert_eq!(pattern.search(&text, 0, &mut { 500 }, &mut []), expected, "{slots}");
-        }
-    }
-
-    /// What is walked by recursion, or grows with each count, has an end.
-    #[test]
-    fn what_is_too_large_is_refused() {
-        let deep = format!("(?=){}a{}", "(".repeat(500), ")".repeat(500));
-        let repeated = format!("(?=)a{}", "*".repeat(100_000));
-        let long = format!("(?<={}a{})", "(?:".repeat(30), "){1000}".repeat(30));
-        for pcre in [&*deep, &*repeated, &*long, "(?=)(?:a{1000}){1000}"] {
-            assert!(Backtracker::new(pcre.as_bytes(), BYTES).is_err(), "{pcre:.40}");
-        }
-        assert!(Backtracker::new(b"(?=)a{30}", 100).is_err());
-        assert!(Backtracker::new(b"(?=)a{2}{2}?", BYTES).is_ok());
-    }
-
-    #[test]
-    fn what_is_not_supported_is_refused() {
-        for pcre in [
-            "(?R)", "(?(1)a)", "(?|a)", r"\K", "(?<=a+)b", "(*FAIL)", r"\p{L}", "(", "a)", "[a",
-            "*a", r"\2",
-        ] {
-            assert!(Backtracker::new(pcre.as_bytes(), BYTES).is_err(), "{pcre}");
-        }
-    }
-}
+mod tests;

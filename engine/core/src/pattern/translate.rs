@@ -105,14 +105,18 @@ impl Translator<'_> {
     fn repetition_suffix(&mut self) -> Result<(), Refusal> {
         self.skip_extended();
         match self.peek(0) {
-            Some(b'+') => Self::unsupported("possessive repetition"),
+            Some(b'+') => return Self::unsupported("possessive repetition"),
             Some(b'?') => {
                 self.out.push('?');
                 self.at += 1;
-                Ok(())
             }
-            _ => Ok(()),
+            _ => {}
         }
+        self.skip_extended();
+        let rest = self.input.get(self.at..).unwrap_or_default();
+        let is_repeated = matches!(rest.first(), Some(b'*' | b'+' | b'?'))
+            || rest.first() == Some(&b'{') && counted_repetition(rest).is_some();
+        if is_repeated { Err(REPEATED_REPETITION.to_owned().into()) } else { Ok(()) }
     }
 
     /// `{` begins a counted repetition only when it is spelled as one; else PCRE takes it literally.
@@ -266,7 +270,8 @@ impl Translator<'_> {
                 _ => return Err("\\c in the pattern needs an ASCII character".to_owned().into()),
             },
             b'x' => self.hex_escape()?,
-            b'0'..=b'7' => self.octal_escape(),
+            b'0'..=b'7' => self.octal_escape()?,
+            other if other.is_ascii_alphanumeric() => return Err(unknown_escape(other).into()),
             other => (other, 2),
         })
     }
@@ -304,7 +309,7 @@ impl Translator<'_> {
         Ok((value, length))
     }
 
-    fn octal_escape(&self) -> (u8, usize) {
+    fn octal_escape(&self) -> Result<(u8, usize), Refusal> {
         let mut value = 0u32;
         let mut length = 1;
         while length < 4 {
@@ -314,7 +319,10 @@ impl Translator<'_> {
             }
             length += 1;
         }
-        (u8::try_from(value & 0xFF).unwrap_or(0), length)
+        match u8::try_from(value) {
+            Ok(byte) => Ok((byte, length)),
+            Err(_) => Err(octal_above_a_byte(value).into()),
+        }
     }
 
     fn class(&mut self) -> Result<(), Refusal> {
@@ -448,6 +456,23 @@ const fn inside_class(kind: u8) -> Option<&'static str> {
         b'V' => r"[^\n\x0B\x0C\r\x85]",
         _ => return None,
     })
+}
+
+/// What is wrong with `a**`. PCRE2 refuses it, too.
+pub(super) const REPEATED_REPETITION: &str =
+    "a repetition in the pattern is repeated; put what is repeated into a group, such as (?:a*)*";
+
+/// What is wrong with `\y`. PCRE2 refuses it, too.
+pub(super) fn unknown_escape(kind: u8) -> String {
+    let kind = char::from(kind);
+    format!(
+        "there is no escape \\{kind} in patterns; write {kind} without the backslash if you mean the character"
+    )
+}
+
+/// What is wrong with `\400`.
+pub(super) fn octal_above_a_byte(value: u32) -> String {
+    format!("\\{value:o} in the pattern is no byte: octal codes end at \\377")
 }
 
 /// The length of a counted repetition `{n}`, `{n,}` or `{n,m}` at the start of `rest`.

@@ -3,12 +3,12 @@
 //! A step is the running of a rule, the look at a value, or 64 bytes that an operator or a transformation
 //! reads: a rule on a value of 1 KiB takes some 17 steps, and one more for each transformation's 64
 //! bytes. Patterns matched by back-tracking pay for the instructions they run. What is not charged is
-//! bounded by limits of its own: the parsing of bodies, macros, the fast path's scan of each value, and
-//! what is learned of texts for later ([`crate::recall`]). A text that is recalled saves the steps of the rules
-//! that are known not to match it, some hundreds: by so much a limit may be reached later.
+//! bounded by limits of its own: the parsing of bodies, macros, and the fast path's scan of each value.
+//!
+//! A text of which something may be known from earlier transactions ([`crate::recall`]) has a fixed price, whether
+//! something is known or not: the steps of a request do not depend on the requests before it.
 
-/// Bytes that are read in one step, and instructions of a back-tracking pattern.
-const UNITS_PER_STEP: u64 = 64;
+use crate::pattern::meter::{Meter, UNITS_PER_STEP};
 
 /// Steps between two looks at the clock of a [`Deadline`]: 128 KiB that operators read, or so many rules.
 const STEPS_PER_LOOK: u64 = 2_048;
@@ -35,20 +35,22 @@ impl Deadline {
     }
 }
 
-/// What is left of [`crate::Limits::rule_steps_max`], and of the time until the [`Deadline`].
+/// What is left of [`crate::Limits::rule_steps_max`], and of the time until the [`Deadline`]. Patterns charge the same
+/// account, by its meter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Budget {
-    max: u64,
-    spent: u64,
+    meter: Meter,
     deadline: Option<Deadline>,
-    /// Work since the clock was last read, in steps, scans included.
-    since_look: u64,
+    /// What was spent when the clock was last read, in units.
+    spent_at_look: u64,
+    /// What was scanned since then, which is free, in units.
+    scanned: u64,
     late: bool,
 }
 
 impl Budget {
     pub(super) fn new(steps_max: usize) -> Self {
-        Self { max: steps_max as u64, ..Self::default() }
+        Self { meter: Meter::new(units(steps_max as u64)), ..Self::default() }
     }
 
     /// Ends what follows at a time, or at none.
@@ -59,32 +61,31 @@ impl Budget {
 
     /// Gives room for as many steps again as the limit says, whatever was spent before, and for any time.
     pub(super) fn renew(&mut self, steps_max: usize) {
-        self.max = self.spent.saturating_add(steps_max as u64);
+        self.meter.renew(units(steps_max as u64));
         self.deadline = None;
         self.late = false;
     }
 
     /// Whether the deadline has passed; reads the clock.
     pub(super) fn look(&mut self) -> bool {
-        self.since_look = 0;
+        self.spent_at_look = self.meter.spent();
+        self.scanned = 0;
         self.late |= self.deadline.as_ref().is_some_and(Deadline::has_passed);
         self.late
     }
 
-    /// Counts work towards the next look at the clock. Says whether the deadline has passed.
-    fn work(&mut self, steps: u64) -> bool {
-        self.since_look = self.since_look.saturating_add(steps);
-        if self.deadline.is_some() && self.since_look >= STEPS_PER_LOOK {
-            self.look()
-        } else {
-            self.late
-        }
+    /// Reads the clock where enough was done since it was last read. Says whether the deadline has passed.
+    fn look_in_time(&mut self) -> bool {
+        let done = self.meter.spent().saturating_sub(self.spent_at_look);
+        let is_due = done.saturating_add(self.scanned) >= units(STEPS_PER_LOOK);
+        if self.deadline.is_some() && is_due { self.look() } else { self.late }
     }
 
     /// Takes note that `bytes` are about to be scanned, which is free but takes time. Says whether the deadline
     /// has passed.
     pub(super) fn scans(&mut self, bytes: usize) -> bool {
-        self.work(bytes as u64 / UNITS_PER_STEP)
+        self.scanned = self.scanned.saturating_add(bytes as u64);
+        self.look_in_time()
     }
 
     /// Whether the deadline had passed when the clock was last read.
@@ -99,20 +100,44 @@ impl Budget {
 
     /// Pays for steps that were counted before. Says whether there is something left.
     pub(super) fn charge_steps(&mut self, steps: u64) -> bool {
-        self.spent = self.spent.saturating_add(steps);
-        self.work(steps);
+        self.meter.pay(units(steps));
+        self.look_in_time();
         !self.is_spent()
     }
 
     /// Whether more was charged than there was, or the deadline has passed: no further rule may run.
     pub(super) const fn is_spent(&self) -> bool {
-        self.late || self.spent > self.max
+        self.late || self.meter.is_spent()
     }
 
     /// Steps charged so far.
     pub(super) const fn spent(&self) -> u64 {
-        self.spent
+        self.meter.spent() / UNITS_PER_STEP
     }
+
+    /// The account for searches.
+    pub(super) const fn meter(&mut self) -> &mut Meter {
+        &mut self.meter
+    }
+
+    /// Takes back what was charged since `before`. Neither that a search gave up since then is forgotten, nor time.
+    pub(super) const fn take_back(&mut self, before: Self) {
+        self.meter.take_back(before.meter);
+    }
+
+    /// Takes back what was charged since `before`, and that a search gave up since then.
+    pub(super) const fn forget_since(&mut self, before: Self) {
+        self.meter = before.meter;
+    }
+
+    /// Whether a search by a pattern ended before its answer was known.
+    pub(super) const fn gave_up(&self) -> bool {
+        self.meter.gave_up()
+    }
+}
+
+const fn units(steps: u64) -> u64 {
+    steps.saturating_mul(UNITS_PER_STEP)
 }
 
 #[cfg(test)]
@@ -129,7 +154,7 @@ mod tests {
             (&[64, 0], 3, true),
             (&[64, 0, 0], 4, false),
             (&[192], 4, false),
-            (&[usize::MAX, usize::MAX], 1 << 59, false),
+            (&[1 << 40, 1 << 40], 2 + (2 << 34), false),
         ] {
             let mut budget = Budget::new(3);
             let mut room = true;
@@ -156,7 +181,7 @@ mod tests {
         let mut budget = Budget::new(1 << 20);
         budget.set_deadline(Some(passed()));
         let bytes = (STEPS_PER_LOOK * UNITS_PER_STEP) as usize;
-        assert!(!budget.scans(bytes - 1) && budget.scans(64) && budget.is_spent());
+        assert!(!budget.scans(bytes - 1) && budget.scans(1) && budget.is_spent());
         assert_eq!(budget.spent(), 0, "scans are free");
 
         let mut budget = Budget::new(1 << 20);

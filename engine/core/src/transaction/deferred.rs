@@ -8,6 +8,7 @@ use super::Transaction;
 use crate::{
     lookup::{self, Lookup},
     operator::{self, Deferred},
+    pattern::Found,
     store::{List, Slice},
 };
 
@@ -19,23 +20,24 @@ impl Transaction {
         parameter: &[u8],
         value: Slice,
         capturing: bool,
-    ) -> bool {
+    ) -> Found {
         self.scratch.capture.clear();
         match operator {
-            Deferred::GeoLookup => self.geo_lookup(value),
-            Deferred::Rbl(_) => self.rbl(parameter, value, capturing),
+            Deferred::GeoLookup => Found::from(self.geo_lookup(value)),
+            Deferred::Rbl(_) => Found::from(self.rbl(parameter, value, capturing)),
             Deferred::Rx(_, global) => self.expanded_rx(parameter, *global, value, capturing),
         }
     }
 
     /// `@rx` and `@rxGlobal` with macros.
-    fn expanded_rx(&mut self, text: &[u8], global: bool, value: Slice, capturing: bool) -> bool {
+    fn expanded_rx(&mut self, text: &[u8], global: bool, value: Slice, capturing: bool) -> Found {
         let Some(pattern) = self.patterns.find(text, &self.program.limits) else {
             self.flags.patterns_failed = true;
-            return false;
+            return Found::No;
         };
         let value = self.store.bytes(value);
-        operator::search(pattern, global, value, capturing, &mut self.scratch.capture)
+        let (capture, meter) = (&mut self.scratch.capture, self.budget.meter());
+        operator::search(pattern, global, value, capturing, capture, meter)
     }
 
     /// `@geoLookup`: fills `GEO` anew.

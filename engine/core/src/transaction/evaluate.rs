@@ -7,27 +7,24 @@
 
 use std::sync::Arc;
 
-use super::{Allowed, Transaction, UNKNOWN, request::decimal, tx::TxCollection, values::ValueRef};
+use super::{Allowed, Transaction, request::decimal, tx::TxCollection, values::ValueRef};
 use crate::{
     audit::AuditPart,
     compile::Folded,
     expand::Expression,
-    id::{LaneId, Phase, RuleIndex},
+    id::{Phase, RuleIndex},
     operator::{Operator, leading_integer},
+    pattern::Found,
     program::{
-        AllowScope, Change, Ctl, Disruptive, Flow, Lane, MatchAction, Program, Rule, RuleEngine,
-        SetVar, Step, TxKey,
+        AllowScope, Change, Ctl, Disruptive, Flow, MatchAction, Program, Rule, RuleEngine, SetVar,
+        TxKey,
     },
     scan::ByteSet,
     settings::LimitAction,
-    store::{Region, Slice, ValueId},
+    store::Slice,
     variable::Variable,
     verdict::{Refusal, Verdict},
 };
-
-/// Bytes of a result that are looked at to see what else may change it: of more, that costs more than to
-/// try.
-const SMALL: usize = 128;
 
 impl Transaction {
     /// Evaluates the rules of one phase.
@@ -51,13 +48,15 @@ impl Transaction {
         if let Some(profile) = &mut self.profile {
             profile.enter(phase);
         }
-        // What is settled of chains is settled by what phase 1 begins with.
-        if program.folded.is_none() || self.folded {
-            self.recall(&program, phase);
-        }
+        self.meet_texts(&program, phase);
         self.name_candidates(&program, plan);
         if let Some(profile) = &mut self.profile {
             profile.named();
+        }
+        // Which rules are visited depends on what is known of texts; whether there is something left does not.
+        if self.limits_end(phase) {
+            self.unfold(&program, phase, None);
+            return;
         }
         let mut at = 0;
         while let Some(next) = self.scans.next_candidate(at) {
@@ -67,7 +66,7 @@ impl Transaction {
                 continue;
             }
             // To ask may take steps too: values are transformed for it.
-            let named = self.may_match(&program, rule);
+            let named = self.may_match(&program, rule) && !self.leaves_nothing(&program, rule);
             let flow = if named { self.run_chain(&program, rule) } else { Flow::Next };
             if self.profile.is_some() {
                 self.profile_visit(&program, rule, named);
@@ -85,9 +84,29 @@ impl Transaction {
                 Flow::SkipPhase => break,
             }
             if self.ends(phase) {
+                self.unfold(&program, phase, Some(rule));
                 break;
             }
         }
+    }
+
+    /// Takes back what was folded of rules behind the one that ended phase 1, or of all where none has run. The later
+    /// phases run as written.
+    fn unfold(&mut self, program: &Program, phase: Phase, last: Option<RuleIndex>) {
+        let folded = program.folded.as_ref().filter(|_| self.folded);
+        let Some(folded) = folded.filter(|_| phase == Phase::RequestHeaders) else { return };
+        for (slot, value) in folded.undone_behind(last) {
+            self.folded = false;
+            match value {
+                Some(value) => self.tx.set_slot(slot, value),
+                None => self.tx.unset_slot(slot),
+            }
+        }
+    }
+
+    /// Whether the rules that were evaluated beforehand, if there are any, have set what they set.
+    pub(super) const fn constants_hold(&self, program: &Program) -> bool {
+        program.folded.is_none() || self.folded
     }
 
     /// Does what was evaluated when rules were loaded. Says whether the other rules are those that are left:
@@ -120,14 +139,27 @@ impl Transaction {
         if self.control.rule_engine == RuleEngine::Off {
             return true;
         }
-        if self.budget.is_spent() {
-            self.cut_off(phase);
+        if self.limits_end(phase) {
             return true;
         }
         phase != Phase::Logging
             && (self.verdict != Verdict::Allow
                 || self.allowed == Allowed::Phase(phase)
                 || self.skips(phase))
+    }
+
+    /// Whether a limit that was reached ends the phase.
+    fn limits_end(&mut self, phase: Phase) -> bool {
+        if self.budget.is_spent() {
+            self.cut_off(phase);
+            return true;
+        }
+        let rejects = self.program.settings.pattern_limit_action == LimitAction::Reject;
+        if rejects && self.budget.gave_up() && phase != Phase::Logging && !self.skips(phase) {
+            let status = if phase <= Phase::RequestBody { 400 } else { 500 };
+            self.refuse_for_limit(status, phase);
+        }
+        self.verdict != Verdict::Allow && phase != Phase::Logging
     }
 
     /// The rules have taken more steps than they may, or the deadline has passed. `SecRuleStepsLimitAction` is about
@@ -184,8 +216,8 @@ impl Transaction {
 
     /// Evaluates one rule: every value of every target. Says whether any matched.
     fn run_rule(&mut self, program: &Program, index: RuleIndex, rule: &Rule) -> bool {
-        self.budget.charge(0);
         let Some(operator) = &rule.operator else {
+            self.budget.charge(0);
             self.act(program, index, rule);
             return true;
         };
@@ -196,6 +228,7 @@ impl Transaction {
             }
             _ => rule.targets.iter().for_each(|target| self.collect(program, target)),
         }
+        self.charge_rule(rule);
         if self.scratch.values.is_empty() {
             return false;
         }
@@ -212,8 +245,15 @@ impl Transaction {
             if self.budget.is_spent() {
                 break;
             }
-            if !self.removed_targets.is_empty() && self.target_removed(program, index, value) {
-                continue;
+            if !self.removed_targets.is_empty() {
+                let before = self.budget;
+                let is_removed = self.target_removed(program, index, value);
+                if rule.gate.cells().is_some() {
+                    self.pay_once(before, value.id);
+                }
+                if is_removed {
+                    continue;
+                }
             }
             matched |= self.run_value(program, index, rule, operator, &parameter, value);
             // What was made of one value is not there beside what is made of the next.
@@ -222,6 +262,16 @@ impl Transaction {
         self.scratch.values = values;
         self.scratch.parameter = parameter;
         matched
+    }
+
+    /// A step for the rule, unless it runs only for texts that are paid for: see [`Self::meet_texts`].
+    fn charge_rule(&mut self, rule: &Rule) {
+        let values = &self.scratch.values;
+        let is_paid =
+            rule.gate.cells().is_some() && values.iter().all(|value| self.met.contains(value.id));
+        if !is_paid {
+            self.budget.charge(0);
+        }
     }
 
     fn run_value(
@@ -239,7 +289,9 @@ impl Transaction {
         };
         let mut stages = core::mem::take(&mut self.scratch.stages);
         let bytes = value.id.map_or(ByteSet::ALL, |id| self.known_bytes(id));
+        let before = self.budget;
         self.stages(program, rule.lane, lane, value.value, bytes, &mut stages);
+        self.pay_once(before, value.id);
         let mut matched = false;
         for &slice in &stages {
             matched |= self.test(program, index, rule, operator, parameter, value, slice);
@@ -264,18 +316,27 @@ impl Transaction {
         slice: Slice,
     ) -> bool {
         let capturing = rule.capture && !rule.negated;
-        let matches = match operator {
+        let before = self.budget;
+        let found = match operator {
             Operator::Deferred(deferred) => self.answer(deferred, parameter, slice, capturing),
             _ => {
                 let bytes = self.store.bytes(slice);
-                operator.matches(bytes, parameter, capturing, &mut self.scratch.capture)
+                let (capture, meter) = (&mut self.scratch.capture, self.budget.meter());
+                operator.matches(bytes, parameter, capturing, capture, meter)
             }
         };
         if let Some(profile) = &mut self.profile {
             profile.tested(index, slice.len());
         }
-        self.budget.charge(slice.len().saturating_add(self.scratch.capture.steps));
-        self.flags.patterns_gave_up |= self.scratch.capture.gave_up;
+        match self.met.contains(value.id) {
+            // Where it is known not to match it does not get here; instructions are paid in any case.
+            true if !operator.backtracks() => self.budget.take_back(before),
+            true => {}
+            false => drop(self.budget.charge(slice.len())),
+        }
+        // A search that gave up counts as none that matched. What becomes of the request is the affair of
+        // `SecPatternLimitAction`.
+        let matches = found == Found::Yes;
         if matches == rule.negated {
             return false;
         }
@@ -307,146 +368,6 @@ impl Transaction {
         }
         if let (Some(&slot), false) = (self.program.captures.first(), capture.text.is_empty()) {
             self.tx.set_slot(slot, &capture.text);
-        }
-    }
-
-    /// The value at the end of a chain of transformations.
-    pub(super) fn transformed(
-        &mut self,
-        program: &Program,
-        lane: LaneId,
-        value: &ValueRef,
-    ) -> Slice {
-        if lane == LaneId::NONE {
-            return value.value;
-        }
-        let Some(ValueId(id)) = value.id else {
-            return self.transform(program, lane, value.value, ByteSet::ALL, false);
-        };
-        let cell = id as usize;
-        let cached = self.transformed.get(lane.get()).and_then(|cells| cells.get(cell));
-        if let Some(&slice) = cached.filter(|&&slice| slice != UNKNOWN) {
-            return slice;
-        }
-        let bytes = self.known_bytes(ValueId(id));
-        let slice = self.transform(program, lane, value.value, bytes, true);
-        // There was no room to keep it: the next rule transforms it anew.
-        if slice.region == Region::Temporary {
-            return slice;
-        }
-        if let Some(cells) = self.transformed.get_mut(lane.get()) {
-            if cells.len() <= cell {
-                cells.resize(cell + 1, UNKNOWN);
-            }
-            if let Some(place) = cells.get_mut(cell) {
-                *place = slice;
-            }
-        }
-        slice
-    }
-
-    /// Runs a chain of transformations. A value that nothing changes is not copied. With `keep` the result
-    /// stays for the whole transaction, if there is room for it.
-    pub(super) fn transform(
-        &mut self,
-        program: &Program,
-        lane: LaneId,
-        value: Slice,
-        mut bytes: ByteSet,
-        keep: bool,
-    ) -> Slice {
-        let steps = program.lanes.get(lane.get()).map_or(&[][..], |lane| &lane.steps);
-        if let Some(profile) = &mut self.profile {
-            profile.begin_shared();
-        }
-        let mut changed = false;
-        for step in steps {
-            changed |= self.transform_step(program, step, value, changed, &mut bytes);
-        }
-        if let Some(profile) = &mut self.profile {
-            profile.transformed(lane, value.len(), changed);
-        }
-        if !changed {
-            return value;
-        }
-        let result = core::mem::take(&mut self.scratch.transform_in);
-        let bytes_max = program.limits.transformed_bytes_max;
-        let kept = if keep { self.store.push_transformed(&result, bytes_max) } else { None };
-        self.flags.views_dropped |= keep && kept.is_none();
-        let slice = kept.unwrap_or_else(|| self.store.push_temporary(&result));
-        self.scratch.transform_in = result;
-        slice
-    }
-
-    /// One transformation of `value`, or of the result so far; the result is left in `transform_in`.
-    /// Says whether it changed anything.
-    ///
-    /// What cannot change a value with these `bytes`, in one case or the other, is not run. They are
-    /// then those of the result.
-    fn transform_step(
-        &mut self,
-        program: &Program,
-        step: &Step,
-        value: Slice,
-        changed_before: bool,
-        bytes: &mut ByteSet,
-    ) -> bool {
-        let transformation = step.transformation;
-        let triggered = bytes.intersects(step.triggers);
-        if !triggered && !transformation.changes_case() {
-            return false;
-        }
-        let scratch = &mut self.scratch;
-        let input = if changed_before { &scratch.transform_in } else { self.store.bytes(value) };
-        self.budget.charge(input.len());
-        let map = program.settings.unicode_map.as_deref();
-        if !transformation.apply_mapped(input, map, &mut scratch.transform_out) {
-            return false;
-        }
-        let max = program.limits.transform_bytes_max;
-        if scratch.transform_out.len() > max {
-            scratch.transform_out.truncate(max);
-            self.flags.values_cut = true;
-        }
-        core::mem::swap(&mut scratch.transform_in, &mut scratch.transform_out);
-        *bytes = match (triggered, transformation.keeps_bytes()) {
-            (true, false) if (1..=SMALL).contains(&scratch.transform_in.len()) => {
-                ByteSet::of(&scratch.transform_in).folded()
-            }
-            (true, false) => ByteSet::ALL,
-            (true, true) => bytes.union(ByteSet::of(b" ")),
-            // Nothing but case, and that of all bytes is known.
-            (false, _) => *bytes,
-        };
-        true
-    }
-
-    /// `multiMatch`: the value as it is, and after each transformation that changes it.
-    pub(super) fn stages(
-        &mut self,
-        program: &Program,
-        id: LaneId,
-        lane: &Lane,
-        value: Slice,
-        mut bytes: ByteSet,
-        stages: &mut Vec<Slice>,
-    ) {
-        if let Some(profile) = &mut self.profile {
-            profile.begin_shared();
-        }
-        stages.clear();
-        stages.push(value);
-        let mut changed = false;
-        for step in &lane.steps {
-            if self.transform_step(program, step, value, changed, &mut bytes) {
-                changed = true;
-                let result = core::mem::take(&mut self.scratch.transform_in);
-                stages.push(self.store.push_temporary(&result));
-                self.scratch.transform_in = result;
-            }
-        }
-        if let Some(profile) = &mut self.profile {
-            profile.transformed(id, value.len(), changed);
         }
     }
 

@@ -1,9 +1,10 @@
 //! Macro expansion at run time.
 
-use super::{Transaction, request::decimal};
+use super::{Transaction, request::decimal, values::selected};
 use crate::{
     compile::SEVERITIES,
     expand::{Expression, Segment},
+    pattern::Meter,
     program::{Program, Select},
     store::List,
     variable::Variable,
@@ -60,7 +61,7 @@ impl Transaction {
                 out.push(if self.flags.patterns_failed { b'1' } else { b'0' });
             }
             Variable::MscPcreLimitsExceeded => {
-                out.push(if self.flags.patterns_gave_up { b'1' } else { b'0' });
+                out.push(if self.budget.gave_up() { b'1' } else { b'0' });
             }
             Variable::MscStepsLimitExceeded => {
                 out.push(if self.flags.rules_cut_off { b'1' } else { b'0' });
@@ -129,7 +130,9 @@ impl Transaction {
     fn write_first(&self, variable: Variable, select: &Select, out: &mut Vec<u8>) {
         let Some((lists, part)) = super::values::lists(variable) else { return };
         let mut pairs = lists.iter().flat_map(|&list| self.store.list(list));
-        let found = pairs.find(|pair| super::values::selects(select, self.store.bytes(pair.name)));
+        // A macro names all members or one by its key: there is no pattern to pay for.
+        let mut meter = Meter::default();
+        let found = pairs.find(|pair| selected(select, self.store.bytes(pair.name), &mut meter));
         if let Some(pair) = found {
             out.extend_from_slice(self.store.bytes(part.of(pair).0));
         }

@@ -63,7 +63,7 @@ impl Transaction {
                 self.matched_rules().any(|rule| rule.audit_log)
                     || relevant
                         .as_ref()
-                        .is_some_and(|pattern| pattern.is_match(status.to_string().as_bytes()))
+                        .is_some_and(|pattern| pattern.may_match(status.to_string().as_bytes()))
             }
         }
     }

@@ -7,8 +7,9 @@ use crate::{
     expand::Expression,
     id::{RuleIndex, next_bit},
     operator::leading_integer,
+    pattern::Found,
     plan::{PhasePlan, PlannedCell},
-    program::{CellId, Gate, Program, Rule},
+    program::{CellId, Gate, Program, Rule, Target},
     scan::ByteSet,
     store::{Slice, ValueId},
     variable::Variable,
@@ -83,6 +84,8 @@ pub(super) struct Scans {
     sieves: usize,
     views_max: usize,
     views: Vec<View>,
+    /// Views that do not count towards the limit: of texts of which something may be known.
+    unbounded: usize,
     /// The view of each value as it is.
     values: Vec<ViewId>,
     /// By lane and value: the view of values that the lane may change.
@@ -117,6 +120,7 @@ impl Scans {
             rows: Vec::new(),
             row: vec![0; words],
             views: Vec::new(),
+            unbounded: 0,
             values: Vec::new(),
             changed: vec![Vec::new(); program.lanes.len()],
             sieved: Vec::new(),
@@ -139,6 +143,7 @@ impl Scans {
         self.rows.resize(self.words, 0);
         self.views.clear();
         self.views.shrink_to(VIEWS_KEPT);
+        self.unbounded = 0;
         self.values.clear();
         self.values.shrink_to(VIEWS_KEPT);
         for views in &mut self.changed {
@@ -158,6 +163,7 @@ impl Scans {
     pub(super) fn rest(&mut self) {
         self.rows = vec![0; self.words];
         self.views = Vec::new();
+        self.unbounded = 0;
         self.values = Vec::new();
         self.changed.fill(Vec::new());
         self.sieved = Vec::new();
@@ -247,6 +253,12 @@ impl Scans {
         u32::try_from(self.views.len() - 1).unwrap_or(UNKNOWN)
     }
 
+    /// What is known of a value from earlier transactions about a rule: whether it may match.
+    pub(super) fn recalled(&self, id: Option<ValueId>, rule: RuleIndex) -> Option<bool> {
+        let view = self.view(lookup(&self.values, id?.0 as usize)?);
+        view.recalled.then(|| self.names(view, rule))
+    }
+
     /// Whether a value has been looked at.
     pub(super) fn knows(&self, ValueId(id): ValueId) -> bool {
         lookup(&self.values, id as usize).is_some()
@@ -254,20 +266,18 @@ impl Scans {
 
     /// Whether there is no room for a further view.
     const fn is_full(&self) -> bool {
-        self.views.len() >= self.views_max
+        self.views.len().saturating_sub(self.unbounded) >= self.views_max
     }
 
     /// Adds the view of a text that is known from earlier transactions to match none but these rules.
     pub(super) fn add_recalled(&mut self, id: ValueId, text: Slice, bytes: ByteSet, rules: &[u64]) {
-        if self.is_full() {
-            return;
-        }
         let named = rules.iter().any(|&bits| bits != 0);
         assign(&mut self.row, rules);
         let view = self.add_view(text, bytes, named);
         if let Some(view) = self.views.get_mut(view as usize) {
             view.recalled = true;
         }
+        self.unbounded += 1;
         remember(&mut self.values, id.0 as usize, view);
     }
 
@@ -373,6 +383,10 @@ impl Transaction {
         let asks_all = self.profile.is_some();
         self.scans.ask(if asks_all { plan.looking.words() } else { plan.asked.words() });
         for planned in &plan.sources {
+            // The phase ends before its first rule.
+            if self.budget.is_spent() {
+                return;
+            }
             let plain = self.cell(program, planned.plain);
             self.scans.name(planned.rules.words(), plain);
             // There are no values, or all are known.
@@ -381,6 +395,9 @@ impl Transaction {
             }
             self.scans.add_candidates(planned.unknown.words());
             for cell in &planned.cells {
+                if self.budget.is_spent() {
+                    return;
+                }
                 let is_changed = plain.bytes.intersects(cell.triggers);
                 if is_changed {
                     self.scans.ask(cell.asked.words());
@@ -462,7 +479,12 @@ impl Transaction {
         let Some(operator) = &rule.operator else { return true };
         let parameter = operator.parameter().and_then(Expression::literal).unwrap_or_default();
         let value = self.store.bytes(self.scalar(variable));
-        operator.matches(value, parameter, false, &mut self.scratch.capture) != rule.negated
+        let (capture, meter) = (&mut self.scratch.capture, self.budget.meter());
+        match operator.matches(value, parameter, false, capture, meter) {
+            Found::Yes => !rule.negated,
+            Found::No => rule.negated,
+            Found::GaveUp => true,
+        }
     }
 
     /// Appends to the scratch list the values of a rule's targets that it may match, in their order.
@@ -484,7 +506,7 @@ impl Transaction {
                 let view = self.scans.cell_views.get(view).copied().unwrap_or(UNKNOWN);
                 if self.view_may_match(program, index, rule, view)
                     && let Some(&Member { name, text, id }) = self.scans.members.get(at)
-                    && values::takes(target, self.store.bytes(name))
+                    && self.takes(target, name, id)
                 {
                     let variable = target.variable;
                     let value =
@@ -493,6 +515,15 @@ impl Transaction {
                 }
             }
         }
+    }
+
+    /// Whether a target takes a value. Which values are asked about depends on what is known of their texts, so that
+    /// those are not charged; a target whose patterns may take many steps has no gate.
+    fn takes(&mut self, target: &Target, name: Slice, id: ValueId) -> bool {
+        let before = self.budget;
+        let takes = values::takes(target, self.store.bytes(name), self.budget.meter());
+        self.pay_once(before, Some(id));
+        takes
     }
 
     /// Whether it is possible that the rule matches this view of one of its values.
@@ -549,6 +580,7 @@ impl Transaction {
 
     /// Forgets what is known of a value, as it is and as lanes change it: its id is that of another one now.
     pub(super) fn forget(&mut self, ValueId(id): ValueId) {
+        self.met.remove(ValueId(id));
         let at = id as usize;
         let Scans { values, changed, .. } = &mut self.scans;
         for view in changed.iter_mut().chain([values]).filter_map(|views| views.get_mut(at)) {

@@ -13,6 +13,7 @@ use super::{Transaction, values::ValueRef};
 use crate::{
     id::{Phase, RuleId, RuleIndex, TxSlot},
     operator::{Capture, Comparison, Deferred, Operator, TextTest},
+    pattern::Meter,
     program::{Ctl, Disruptive, MatchAction, Program, Rule},
     store::Slice,
     variable::Variable,
@@ -189,6 +190,9 @@ impl Trace {
     }
 }
 
+/// Instructions that a pattern may run to find again what it has found in one value.
+const FOUND_UNITS_MAX: u64 = 1 << 20;
+
 impl Transaction {
     /// Has every match, and every change of `TX` by a rule, recorded for [`Self::trace`].
     ///
@@ -282,7 +286,9 @@ impl Transaction {
                 capture.groups[0] = range.first_outside(bytes).map(|at| (at, at + 1));
             }
             _ => {
-                operator.matches(bytes, parameter, true, &mut capture);
+                // A story costs the request no steps.
+                let mut meter = Meter::new(FOUND_UNITS_MAX);
+                operator.matches(bytes, parameter, true, &mut capture, &mut meter);
             }
         }
         capture

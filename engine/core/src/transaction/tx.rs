@@ -32,7 +32,8 @@ fn hash(name: &[u8]) -> u64 {
 #[derive(Debug, Default)]
 pub(super) struct TxCollection {
     slots: Vec<Member>,
-    /// Slots in the order in which they were first set, to clear them and to list them.
+    /// The slots that were set, sorted, to clear them and to list them. The order in which they were set would
+    /// tell which of them were set when the rules were loaded.
     set: Vec<TxSlot>,
     /// Members without a slot.
     others: Vec<Other>,
@@ -89,7 +90,8 @@ impl TxCollection {
         member.present = true;
         if !member.listed {
             member.listed = true;
-            self.set.push(slot);
+            let at = self.set.partition_point(|&other| other < slot);
+            self.set.insert(at, slot);
         }
     }
 
@@ -135,7 +137,8 @@ impl TxCollection {
         }
     }
 
-    /// All members that are set: those with a slot, then the others, each in the order set.
+    /// All members that are set: those with a slot in the order in which the rules name them, then the others in the
+    /// order set.
     pub(super) fn members<'m>(
         &'m self,
         names: &'m [Box<str>],

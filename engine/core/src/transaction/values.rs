@@ -4,6 +4,7 @@ use super::{Transaction, request::decimal};
 use crate::{
     body::BodyScratch,
     id::{RuleIndex, RuleSet},
+    pattern::{Found, Meter},
     program::{Ctl, MatchAction, Program, Select, Target},
     store::{List, Pair, Slice, ValueId},
     variable::Variable,
@@ -129,12 +130,15 @@ pub(crate) const fn is_short(variable: Variable) -> bool {
     )
 }
 
-/// Whether a selection takes the member of that name.
-pub(super) fn selects(select: &Select, name: &[u8]) -> bool {
-    match select {
+/// Whether a selection takes the member of that name. A pattern charges `meter` for what it reads.
+pub(crate) fn selects(select: &Select, name: &[u8], meter: &mut Meter) -> Found {
+    Found::from(match select {
         Select::All => true,
         Select::Key(key) => name.eq_ignore_ascii_case(key),
-        Select::Pattern(pattern) => pattern.is_match(name),
+        Select::Pattern(pattern) => {
+            meter.pay(name.len() as u64);
+            return pattern.search(name, 0, &mut [], meter);
+        }
         Select::Prefix(prefix) => {
             name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
         }
@@ -143,18 +147,47 @@ pub(super) fn selects(select: &Select, name: &[u8]) -> bool {
         Select::XPath(expression) => name == &**expression,
         // A slot is resolved before names are compared.
         Select::Slot(_) => false,
-    }
+    })
+}
+
+/// Whether a target looks at the member of that name, if its selection is not asked again. A selection that gives up
+/// takes the member, an exclusion that gives up does not take it away: nothing passes because a search was too long.
+#[inline]
+pub(super) fn selected(select: &Select, name: &[u8], meter: &mut Meter) -> bool {
+    matches!(select, Select::All) || selects(select, name, meter) != Found::No
+}
+
+/// Whether one of the exclusions takes the member of that name away.
+#[inline]
+pub(super) fn excluded(excepts: &[Select], name: &[u8], meter: &mut Meter) -> bool {
+    excepts.iter().any(|except| selects(except, name, meter) == Found::Yes)
 }
 
 /// Whether a target takes the member of that name.
 #[inline]
-pub(super) fn takes(target: &Target, name: &[u8]) -> bool {
-    let selected = match &target.select {
-        Select::All => true,
-        // Of a scalar there is one value.
-        select => selects(select, name) || lists(target.variable).is_none(),
-    };
-    selected && !target.except.iter().any(|except| selects(except, name))
+pub(super) fn takes(target: &Target, name: &[u8], meter: &mut Meter) -> bool {
+    // Of a scalar there is one value.
+    (selected(&target.select, name, meter) || lists(target.variable).is_none())
+        && !excluded(&target.except, name, meter)
+}
+
+/// What actions took away: from which rules, and members of which variable.
+fn removals<'p>(
+    removed: &[(RuleIndex, usize)],
+    program: &'p Program,
+) -> impl Iterator<Item = (&'p RuleSet, Variable, &'p Select)> {
+    removed.iter().filter_map(move |&(by, at)| {
+        match program.rules.get(by.get())?.on_match.get(at)? {
+            MatchAction::Ctl(Ctl::RemoveTargets(rules, variable, select)) => {
+                Some((rules, *variable, select))
+            }
+            MatchAction::Ctl(_)
+            | MatchAction::SetVar(_)
+            | MatchAction::InitCol(..)
+            | MatchAction::Sanitise(..)
+            | MatchAction::SanitiseMatched => None,
+        }
+    })
 }
 
 impl Transaction {
@@ -192,8 +225,9 @@ impl Transaction {
 
     fn collect_lists(&mut self, target: &Target, lists: &[List], part: Part) {
         let (store, values) = (&self.store, &mut self.scratch.values);
+        let meter = self.budget.meter();
         for pair in lists.iter().flat_map(|&list| store.list(list)) {
-            if takes(target, store.bytes(pair.name)) {
+            if takes(target, store.bytes(pair.name), meter) {
                 let (value, id) = part.of(pair);
                 let variable = target.variable;
                 values.push(ValueRef {
@@ -243,14 +277,16 @@ impl Transaction {
             return;
         }
         let (tx, store, values) = (&self.tx, &mut self.store, &mut self.scratch.values);
+        let meter = self.budget.meter();
         for (name, value) in tx.members(&program.tx_names) {
-            let except = |except: &Select| match except {
-                Select::Slot(slot) => {
-                    program.tx_names.get(slot.get()).is_some_and(|known| known.as_bytes() == name)
-                }
-                _ => selects(except, name),
+            let is_slot = |except: &Select| {
+                matches!(except, Select::Slot(slot) if program.tx_names.get(slot.get())
+                    .is_some_and(|known| known.as_bytes() == name))
             };
-            if selects(&target.select, name) && !target.except.iter().any(except) {
+            if selected(&target.select, name, meter)
+                && !target.except.iter().any(is_slot)
+                && !excluded(&target.except, name, meter)
+            {
                 let name = store.push_temporary(name);
                 let value = store.push_temporary(value);
                 let variable = Variable::Tx;
@@ -266,10 +302,11 @@ impl Transaction {
         };
         let Some(opened) = self.persistent.get(at) else { return };
         let (store, values) = (&mut self.store, &mut self.scratch.values);
+        let meter = self.budget.meter();
         for member in opened.collection.members() {
             let (name, value) = (&member.name, &member.value);
-            let taken = selects(&target.select, name)
-                && !target.except.iter().any(|except| selects(except, name));
+            let taken =
+                selected(&target.select, name, meter) && !excluded(&target.except, name, meter);
             if taken {
                 let name = store.push_temporary(name);
                 let value = store.push_temporary(value);
@@ -280,9 +317,10 @@ impl Transaction {
 
     fn collect_env(&mut self, target: &Target) {
         let (store, values) = (&mut self.store, &mut self.scratch.values);
+        let meter = self.budget.meter();
         for (name, value) in self.env.members(&[]) {
-            let taken = selects(&target.select, name)
-                && !target.except.iter().any(|except| selects(except, name));
+            let taken =
+                selected(&target.select, name, meter) && !excluded(&target.except, name, meter);
             if taken {
                 let name = store.push_temporary(name);
                 let value = store.push_temporary(value);
@@ -294,9 +332,10 @@ impl Transaction {
 
     fn collect_matched(&mut self, target: &Target) {
         let (matches, store, values) = (&self.matches, &mut self.store, &mut self.scratch.values);
+        let meter = self.budget.meter();
         for var in matches.vars() {
-            let taken = selects(&target.select, &var.name)
-                && !target.except.iter().any(|except| selects(except, &var.name));
+            let taken = selected(&target.select, &var.name, meter)
+                && !excluded(&target.except, &var.name, meter);
             if taken {
                 let name = store.push_temporary(&var.name);
                 let value = match target.variable {
@@ -311,7 +350,7 @@ impl Transaction {
 
     fn collect_rule(&mut self, program: &Program, target: &Target) {
         for key in ["id", "rev", "msg", "severity", "logdata"] {
-            if selects(&target.select, key.as_bytes()) {
+            if selected(&target.select, key.as_bytes(), self.budget.meter()) {
                 let expression = crate::expand::Expression::member(Variable::Rule, key);
                 let mut text = Vec::new();
                 self.expand(program, &expression, &mut text);
@@ -325,42 +364,29 @@ impl Transaction {
 
     /// Whether a `ctl:ruleRemoveTarget…` took the value away from the rule.
     pub(super) fn target_removed(
-        &self,
+        &mut self,
         program: &Program,
         rule: RuleIndex,
         value: &ValueRef,
     ) -> bool {
-        self.removals(program).any(|(rules, variable, select)| {
+        let name = self.store.bytes(value.name);
+        let meter = self.budget.meter();
+        removals(&self.removed_targets, program).any(|(rules, variable, select)| {
             variable == value.variable
                 && rules.contains(rule)
                 && match select {
-                    Select::Slot(slot) => program
-                        .tx_names
-                        .get(slot.get())
-                        .is_some_and(|name| name.as_bytes() == self.store.bytes(value.name)),
-                    _ => selects(select, self.store.bytes(value.name)),
+                    Select::Slot(slot) => {
+                        program.tx_names.get(slot.get()).is_some_and(|slot| slot.as_bytes() == name)
+                    }
+                    // One that gives up takes nothing away.
+                    _ => selects(select, name, meter) == Found::Yes,
                 }
         })
     }
 
     /// Whether one took any value away from the rule.
     pub(super) fn loses_targets(&self, program: &Program, rule: RuleIndex) -> bool {
-        self.removals(program).any(|(rules, ..)| rules.contains(rule))
-    }
-
-    /// What was taken away so far: from which rules, and members of which variable.
-    fn removals<'p>(
-        &self,
-        program: &'p Program,
-    ) -> impl Iterator<Item = (&'p RuleSet, Variable, &'p Select)> {
-        self.removed_targets.iter().filter_map(move |&(by, at)| {
-            match program.rules.get(by.get())?.on_match.get(at)? {
-                MatchAction::Ctl(Ctl::RemoveTargets(rules, variable, select)) => {
-                    Some((rules, *variable, select))
-                }
-                _ => None,
-            }
-        })
+        removals(&self.removed_targets, program).any(|(rules, ..)| rules.contains(rule))
     }
 
     /// Writes `VARIABLE:name`, `VARIABLE` or `&VARIABLE`.

@@ -23,9 +23,16 @@ fn xml_texts_and_attributes() {
 
 #[test]
 fn xml_text_is_what_an_application_reads() {
-    xml("<a>UNI<!-- x -->ON<?p q?> SEL<![CDATA[ECT <b>]]>&#33;</a>", &["t UNION SELECT <b>!"]);
+    xml(
+        "<a>UNI<!-- x -->ON<?p q?> SEL<![CDATA[ECT <b>]]>&#33;</a>",
+        &["t x", "t p q", "t UNION SELECT <b>!"],
+    );
     xml("<a><![CDATA[<script>&lt;]]></a>", &["t <script>&lt;"]);
-    xml("<a><!-- <b>x</b> --></a>", &[]);
+    xml("<a><!-- <b>x</b> --></a>", &["t <b>x</b>"]);
+    xml("<a><!----><!-- --><? ?>x</a>", &["t x"]);
+    xml("<?xml version='1.0' encoding=\"utf-8\"?><a>x</a>", &["t x"]);
+    xml("<?xml version='${x}'?><a/>", &[r"t xml version=\'${x}\'"]);
+    xml("<a><?xml version='1.0'?>x</a>", &[r"t xml version=\'1.0\'", "t x"]);
     xml("<a>UNI<b/>ON</a>", &["t UNI", "t ON"]);
 }
 
@@ -46,8 +53,16 @@ fn xml_references() {
 #[test]
 fn xml_entities_are_never_expanded() {
     xml("<!DOCTYPE a><a>x</a>", &["t x"]);
-    xml("<!DOCTYPE a [<?x ]> ?>]><a>x</a>", &["t x"]);
-    xml("<!DOCTYPE a PUBLIC \"-//X>\" 'u' [<!ELEMENT a ANY> <!-- ]> -->]><a>x</a>", &["t x"]);
+    xml("<!DOCTYPE\ta ><a>x</a>", &["t x"]);
+    xml("<!DOCTYPE a [<?x ]> ?>]><a>x</a>", &["t x", "! XmlEntities"]);
+    xml(
+        "<!DOCTYPE a PUBLIC \"-//X>\" 'u' [<!ELEMENT a ANY> <!-- ]> -->]><a>x</a>",
+        &["t -//X>", "t u", "t x", "! XmlEntities"],
+    );
+    xml("<!DOCTYPE a SYSTEM \"http://x/evil.dtd\"><a/>", &["t http://x/evil.dtd", "! XmlEntities"]);
+    xml("<!DOCTYPE a [<!ATTLIST a b CDATA \"${jndi:x}\">]><a/>", &["t ${jndi:x}", "! XmlEntities"]);
+    xml("<!DOCTYPE a [<!NOTATION n SYSTEM 'f'>]><a/>", &["t f", "! XmlEntities"]);
+    xml("<!DOCTYPE a[]><a/>", &["! XmlEntities"]);
     xml(
         "<!DOCTYPE a [<!ENTITY e SYSTEM \"file:///etc/passwd\">]><a>&e;</a>",
         &["t file:///etc/passwd", "t &e;", "! XmlEntities"],
@@ -76,7 +91,7 @@ fn xml_that_is_not_well_formed_is_read_on() {
     xml("<a>x</a", &["t x", "t a", "! XmlTruncated"]);
     xml("x<a>y</a>z", &["t x", "t y", "t z", "! XmlSyntax"]);
     xml("test", &["t test", "! XmlSyntax"]);
-    xml("<?x y?> ", &["! XmlSyntax"]);
+    xml("<?x y?> ", &["t x y", "! XmlSyntax"]);
     xml("</a>", &["! XmlSyntax"]);
     xml("<", &["t <", "! XmlSyntax"]);
     xml("<a / = \" >x</a>", &["@  >x</a>", "t >x</a>", "! XmlTruncated"]);
@@ -101,7 +116,10 @@ fn xml_encodings() {
         utf16(true, true, "<?xml version='1.0' encoding='utf-8'?><a>x</a>"),
         &["t x", "! XmlEncoding"],
     );
-    xml("<?xmlx encoding='x'?><?xm encoding='x'?><?xml?><a>x</a>", &["t x"]);
+    xml(
+        "<?xmlx encoding='x'?><?xm encoding='x'?><?xml?><a>x</a>",
+        &[r"t xmlx encoding=\'x\'", r"t xm encoding=\'x\'", "t xml", "t x"],
+    );
     xml("<?xml version='1.0'?><a>x</a>", &["t x"]);
     xml("<?xml encoding=utf-8?><a>x</a>", &["t x", "! XmlEncoding"]);
     // The place of an error is one in the body, not in its longer form as UTF-8.

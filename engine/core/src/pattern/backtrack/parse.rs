@@ -3,21 +3,23 @@
 use crate::{
     pattern::{
         posix,
-        translate::{counted_repetition, ignored},
+        translate::{
+            REPEATED_REPETITION, counted_repetition, ignored, octal_above_a_byte, unknown_escape,
+        },
     },
     scan::ByteSet,
 };
 
 /// Which way a look-around looks, and what it wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Look {
-    pub(super) behind: bool,
-    pub(super) negative: bool,
+pub(in crate::pattern) struct Look {
+    pub(in crate::pattern) behind: bool,
+    pub(in crate::pattern) negative: bool,
 }
 
 /// A piece of a pattern.
 #[derive(Clone, Debug)]
-pub(super) enum Node {
+pub(in crate::pattern) enum Node {
     Set(ByteSet),
     Concat(Vec<Self>),
     Alternate(Vec<Self>),
@@ -67,9 +69,6 @@ const REPEAT_MAX: u32 = 1_000;
 
 /// How deep groups may nest. What is made of them is walked by recursion.
 const DEPTH_MAX: u32 = 128;
-
-/// Counts behind one another that one piece may have: `a{2}{3}` has two. Each is a level more.
-const COUNTS_MAX: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Flags {
@@ -217,17 +216,13 @@ impl<'p> Parser<'p> {
     }
 
     fn repetition(&mut self, node: Node) -> Result<Node, String> {
-        let mut node = node;
-        for _ in 0..COUNTS_MAX {
-            let Some((min, max)) = self.counts()? else { return Ok(node) };
-            self.skip_extended();
-            let possessive = self.eat(b"+");
-            let greedy = possessive || !self.eat(b"?");
-            node = Node::Repeat { node: Box::new(node), min, max, greedy, possessive };
-        }
+        let Some((min, max)) = self.counts()? else { return Ok(node) };
+        self.skip_extended();
+        let possessive = self.eat(b"+");
+        let greedy = possessive || !self.eat(b"?");
         match self.counts()? {
-            None => Ok(node),
-            Some(_) => self.error("too many repetitions of repetitions: put them into groups"),
+            None => Ok(Node::Repeat { node: Box::new(node), min, max, greedy, possessive }),
+            Some(_) => self.error(REPEATED_REPETITION),
         }
     }
 
@@ -470,8 +465,9 @@ impl<'p> Parser<'p> {
                     }
                     self.at += 1;
                 }
-                u8::try_from(value & 0xFF).unwrap_or(0)
+                u8::try_from(value).map_err(|_| octal_above_a_byte(value))?
             }
+            other if other.is_ascii_alphanumeric() => return Err(unknown_escape(other)),
             other => other,
         })
     }

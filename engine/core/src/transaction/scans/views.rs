@@ -51,13 +51,14 @@ impl Transaction {
             self.scans.members.push(Member { name: Slice::EMPTY, text, id });
             return;
         };
+        let meter = self.budget.meter();
         for list in lists.iter().map(|&list| self.store.list(list)) {
             for pair in list {
                 let selected = match &source.select {
                     Select::All => true,
                     // Most are told apart by their length.
                     Select::Key(key) if key.len() != pair.name.len() => false,
-                    select => values::selects(select, self.store.bytes(pair.name)),
+                    select => values::selected(select, self.store.bytes(pair.name), meter),
                 };
                 if selected {
                     let (text, id) = part.of(pair);
@@ -163,8 +164,12 @@ impl Transaction {
         named
     }
 
-    /// Whether there is room for a further view. Once something was not kept, nothing further is.
-    fn keeps_views(&mut self) -> bool {
+    /// Whether there is room for a further view. Once something was not kept, nothing further is, but for texts of
+    /// which something may be known: what is found of the others does not depend on those.
+    fn keeps_views(&mut self, value: ValueId) -> bool {
+        if self.met.contains(Some(value)) {
+            return true;
+        }
         self.flags.views_dropped |= self.scans.is_full();
         !self.flags.views_dropped
     }
@@ -174,12 +179,13 @@ impl Transaction {
         if let Some(view) = lookup(&self.scans.values, id as usize) {
             return view;
         }
-        if !self.keeps_views() {
+        if !self.keeps_views(ValueId(id)) {
             return UNKNOWN;
         }
         let named = self.scan(program, text);
         let bytes = self.store.bytes(text);
         let view = self.scans.add_view(text, known_bytes(bytes), named);
+        self.scans.unbounded += usize::from(self.met.contains(Some(ValueId(id))));
         remember(&mut self.scans.values, id as usize, view);
         view
     }
@@ -198,14 +204,17 @@ impl Transaction {
         if let Some(view) = self.scans.changed.get(id.get()).and_then(|list| lookup(list, at)) {
             return view;
         }
-        if !self.keeps_views() {
+        if !self.keeps_views(value) {
             return UNKNOWN;
         }
+        let before = self.budget;
         let view = match lane.each_stage {
             true if lane.is_too_short(text.len()) => raw,
             true => self.stages_view(program, id, lane, text, raw),
             false => self.changed_view(program, id, text, value, raw),
         };
+        self.pay_once(before, Some(value));
+        self.scans.unbounded += usize::from(view != raw && self.met.contains(Some(value)));
         if let Some(list) = self.scans.changed.get_mut(id.get()) {
             remember(list, at, view);
         }
