@@ -4,7 +4,7 @@ use crate::config::{Absent, Applies, KeyPart, RateLimit};
 use crate::seed::Seed;
 use glacis_limits::authority::Host;
 use glacis_limits::cidr::network_of;
-use glacis_limits::field::{self, Cookies, Given};
+use glacis_limits::field::{self, Cookies, ELEMENTS_MAX, Given};
 use glacis_limits::geo::Country;
 use glacis_limits::keyed_hash::sip_hash_24;
 use glacis_limits::lease;
@@ -140,9 +140,14 @@ impl<'a> Facts<'a> {
         let fields = self.request.headers(name);
         let elements = fields.iter().flat_map(|field| field.split(|byte| *byte == b','));
         let parsed = |element: &[u8]| parse(str::from_utf8(element.trim_ascii()).ok()?);
-        let mut elements = elements.map(parsed);
-        let first = elements.next()??;
-        elements.all(|other| other.as_ref() == Some(&first)).then_some(first)
+        // So many are not what a filter writes down.
+        let mut elements = elements.take(ELEMENTS_MAX + 1).map(parsed).enumerate();
+        let (_, first) = elements.next()?;
+        let first = first?;
+        let is_first = |(place, other): (usize, Option<T>)| {
+            place < ELEMENTS_MAX && other.as_ref() == Some(&first)
+        };
+        elements.all(is_first).then_some(first)
     }
 
     /// Says that many fields will be looked at.
