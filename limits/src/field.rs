@@ -6,13 +6,17 @@
 //! price is that values which differ only in such a way share a limit; case counts.
 
 use crate::path::percent_decoded;
+use std::borrow::Cow;
 
-/// The longest value that tells clients apart, in bytes; a longer one is [`Given::Several`].
+/// The longest values of one name that tell clients apart, in bytes, all together; longer ones are
+/// [`Given::Several`].
 pub const VALUE_BYTES_MAX: usize = 8 << 10;
 /// The most elements in the fields of one name; with more it is [`Given::Several`].
 pub const ELEMENTS_MAX: usize = 64;
 /// The most cookies of a request; with more, each cookie is [`Given::Several`].
 pub const COOKIES_MAX: usize = 256;
+/// The most pieces between `;` and `,` in cookies, empty ones too; with more, each cookie is [`Given::Several`].
+pub const COOKIE_PIECES_MAX: usize = 1_024;
 
 /// What a request has of something that should be in it once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,10 +67,12 @@ pub fn header<'v>(name: &str, values: impl Iterator<Item = &'v [u8]>) -> Given {
             .is_some_and(|start| is_same_name(start, prefix.as_bytes()))
     });
     let elements = values.flat_map(|value| Elements { rest: Some(value), whole: is_list });
+    let mut bytes_left = VALUE_BYTES_MAX;
     Given::of(elements.enumerate().map(|(place, element)| {
-        let element = bounded(element).filter(|_| place < ELEMENTS_MAX)?;
-        let value = plain(&single_blanks(element));
-        Some(if is_credentials { credentials(&value) } else { value })
+        bytes_left = bytes_left.checked_sub(element.len()).filter(|_| place < ELEMENTS_MAX)?;
+        let element = single_blanks(element);
+        let value = plain(&element);
+        Some(if is_credentials { credentials(&value) } else { value.into_owned() })
     }))
 }
 
@@ -84,16 +90,17 @@ impl Cookies {
     #[must_use]
     pub fn read<'v>(fields: impl Iterator<Item = &'v [u8]>) -> Self {
         let mut cookies = Self::default();
-        for pair in fields.flat_map(|field| field.split(|byte| *byte == b';')) {
-            let behind_commas = pair.split(|byte| *byte == b',').skip(1);
-            for (name, value) in [pair].into_iter().chain(behind_commas).filter_map(name_and_value)
-            {
-                if cookies.pairs.len() == COOKIES_MAX {
-                    cookies.too_many = true;
-                    return cookies;
-                }
-                cookies.pairs.push((cookie_name(name), value.to_vec()));
+        let pairs = fields.flat_map(|field| field.split(|byte| *byte == b';'));
+        let pieces = pairs
+            .flat_map(|pair| [pair].into_iter().chain(pair.split(|byte| *byte == b',').skip(1)));
+        for (place, piece) in pieces.enumerate() {
+            let named = name_and_value(piece);
+            let is_one_more = named.is_some() && cookies.pairs.len() == COOKIES_MAX;
+            if is_one_more || place == COOKIE_PIECES_MAX {
+                cookies.too_many = true;
+                return cookies;
             }
+            cookies.pairs.extend(named.map(|(name, value)| (cookie_name(name), value.to_vec())));
         }
         cookies
     }
@@ -107,8 +114,10 @@ impl Cookies {
             return Given::Several;
         }
         let named = self.pairs.iter().filter(|(known, _)| *known == name);
+        let mut bytes_left = VALUE_BYTES_MAX;
         Given::of(named.map(|(_, value)| {
-            let mut value = plain(bounded(value)?);
+            bytes_left = bytes_left.checked_sub(value.len())?;
+            let mut value = plain(value).into_owned();
             // PHP reads a plus as a blank; base64 in cookies has some.
             value.iter_mut().filter(|byte| **byte == b'+').for_each(|byte| *byte = b' ');
             Some(value)
@@ -130,14 +139,14 @@ fn cookie_name(name: &[u8]) -> Vec<u8> {
     percent_decoded(name).into_iter().map(folded).collect()
 }
 
-/// The value, unless it is too long.
-fn bounded(value: &[u8]) -> Option<&[u8]> {
-    (value.len() <= VALUE_BYTES_MAX).then_some(value)
-}
-
 /// A value without quotes and escapes, and without blanks around it.
-fn plain(value: &[u8]) -> Vec<u8> {
-    percent_decoded(&unquoted(value.trim_ascii())).trim_ascii().to_vec()
+fn plain(value: &[u8]) -> Cow<'_, [u8]> {
+    let value = value.trim_ascii();
+    // Nearly all values are plain already.
+    if !value.starts_with(b"\"") && !value.contains(&b'%') {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(percent_decoded(&unquoted(value)).trim_ascii().to_vec())
 }
 
 /// A value without its quotes, and what `\` in them stands for: a character, or its number in three octal digits as
@@ -164,7 +173,11 @@ fn unquoted(value: &[u8]) -> Vec<u8> {
 }
 
 /// A value with one blank for each run of blanks.
-fn single_blanks(value: &[u8]) -> Vec<u8> {
+fn single_blanks(value: &[u8]) -> Cow<'_, [u8]> {
+    let is_run = |pair: &[u8]| matches!(pair, b"  ");
+    if !value.contains(&b'\t') && !value.windows(2).any(is_run) {
+        return Cow::Borrowed(value);
+    }
     let mut out = Vec::with_capacity(value.len());
     for byte in value {
         match byte {
@@ -173,7 +186,7 @@ fn single_blanks(value: &[u8]) -> Vec<u8> {
             byte => out.push(*byte),
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 /// Credentials (RFC 9110, section 11.4): the scheme in lower case, then what follows without padding. Of `Basic` the
@@ -228,6 +241,9 @@ impl<'v> Iterator for Elements<'v> {
 
     fn next(&mut self) -> Option<&'v [u8]> {
         let rest = self.rest?;
+        if self.whole || !rest.contains(&b',') {
+            return self.rest.take();
+        }
         let (mut quoted, mut depth) = (false, 0usize);
         let mut escaped = false;
         let comma = rest.iter().position(|byte| {
@@ -242,7 +258,6 @@ impl<'v> Iterator for Elements<'v> {
             }
             false
         });
-        let comma = comma.filter(|_| !self.whole);
         self.rest = comma.and_then(|comma| rest.get(comma + 1..));
         rest.get(..comma.unwrap_or(rest.len()))
     }
@@ -289,6 +304,18 @@ mod tests {
             ("x-key", &["\"a, b"], one("\"a, b")),
             ("x-key", &[&long], one(&long)),
             ("x-key", &[&longer], Given::Several),
+            ("x-key", &[&long[1..], "x"], Given::Several),
+            ("x-key", &[&long, "x"], Given::Several),
+            (
+                "x-key",
+                &[&long[..VALUE_BYTES_MAX / 2], &long[VALUE_BYTES_MAX / 2..]],
+                one(&long[..VALUE_BYTES_MAX / 2]),
+            ),
+            (
+                "x-key",
+                &[&long[..VALUE_BYTES_MAX / 2], &long[VALUE_BYTES_MAX / 2..], "x"],
+                Given::Several,
+            ),
             // Comments of user-agents, and fields that are lists, are one value.
             ("user-agent", &["M (K, like \"G) S"], one("M (K, like \"G) S")),
             ("user-agent", &["M (a (b, c), d) S, x"], Given::Several),
@@ -369,6 +396,16 @@ mod tests {
             let field = format!("{}id=7", "a=b;".repeat(more));
             let cookies = Cookies::read([field.as_bytes()].into_iter());
             assert_eq!(cookies.given(b"id"), expected, "{more} others");
+        }
+        for (pieces, expected) in
+            [(COOKIE_PIECES_MAX - 1, one("7")), (COOKIE_PIECES_MAX, Given::Several)]
+        {
+            for field in
+                [format!("{}id=7", ";".repeat(pieces)), format!("id=7;a{}", ",".repeat(pieces - 1))]
+            {
+                let cookies = Cookies::read([field.as_bytes()].into_iter());
+                assert_eq!(cookies.given(b"id"), expected, "{pieces} others");
+            }
         }
         let many = ",=,".repeat(20 << 10);
         let cookies = Cookies::read([many.as_bytes()].into_iter());

@@ -30,9 +30,8 @@ impl NormalPath {
         let end = path_and_query.iter().position(|byte| matches!(byte, b'?' | b'#'));
         let path = path_and_query.get(..end.unwrap_or(path_and_query.len())).unwrap_or_default();
         let mut decoded = narrow(percent_decoded(path));
-        for byte in &mut decoded {
-            *byte = if *byte == b'\\' { b'/' } else { byte.to_ascii_lowercase() };
-        }
+        decoded.make_ascii_lowercase();
+        decoded.iter_mut().filter(|byte| **byte == b'\\').for_each(|byte| *byte = b'/');
         let mut segments: Vec<&[u8]> = Vec::new();
         for segment in decoded.split(|byte| *byte == b'/') {
             let named = segment.split(|byte| *byte == b';').next().unwrap_or_default();
@@ -139,9 +138,11 @@ fn narrow(decoded: Vec<u8>) -> Vec<u8> {
 }
 
 fn has_wide(decoded: &[u8]) -> bool {
-    decoded.windows(3).any(|bytes| {
-        matches!(bytes, [0xe2 | 0xef, ..]) && WIDE.iter().any(|(wide, _)| *wide == bytes)
-    })
+    // Nearly all paths are ASCII, and to see that takes little.
+    !decoded.is_ascii()
+        && decoded.windows(3).any(|bytes| {
+            matches!(bytes, [0xe2 | 0xef, ..]) && WIDE.iter().any(|(wide, _)| *wide == bytes)
+        })
 }
 
 /// Whether a path could mean another one to somebody: it has dot segments, dots or blanks at the end of a
@@ -188,6 +189,9 @@ fn is_overlong(bytes: &[u8]) -> bool {
 /// `%XX` decoded once; what is no escape stays as it is.
 #[must_use]
 pub fn percent_decoded(bytes: &[u8]) -> Vec<u8> {
+    if !bytes.contains(&b'%') {
+        return bytes.to_vec();
+    }
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
     while let Some((byte, after)) = rest.split_first() {

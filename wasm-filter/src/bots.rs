@@ -13,9 +13,10 @@ pub(crate) use browser::SCORE_MAX;
 use browser::{Agent, MARKS};
 use glacis_limits::cidr::CidrSet;
 pub(crate) use known::{CRAWLERS, SCANNERS, TOOLS};
+use std::borrow::Cow;
 use std::net::IpAddr;
 
-/// How much of a user-agent is looked at, in bytes; those of browsers have less than 300.
+/// How much of a user-agent is looked at from each of its ends, in bytes; those of browsers have less than 300.
 const AGENT_BYTES_MAX: usize = 2_048;
 /// Bytes of all that is sought in user-agents, up to which a faster table is made for it.
 const DFA_BYTES_MAX: usize = 2_048;
@@ -48,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) tls: Action,
     pub(crate) shadow: bool,
     pub(crate) header: bool,
+    /// For a user-agent of which the middle is not looked at.
+    pub(crate) long_agent: Action,
 }
 
 /// A text in user-agents, and what it says of those who send it.
@@ -55,6 +58,8 @@ pub(crate) struct Settings {
 pub(crate) struct Signature {
     pub(crate) tag: String,
     pub(crate) contains: String,
+    /// Whether a name has to begin with it.
+    pub(crate) begins_name: bool,
     pub(crate) action: Action,
 }
 
@@ -88,6 +93,9 @@ struct Crawler {
 const HEADERS: usize = 0;
 const TLS: usize = 1;
 const NO_AGENT: usize = 2;
+const LONG_AGENT: usize = 3;
+/// Signs of signatures follow.
+const SIGNATURES: usize = 4;
 
 /// What was found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -110,6 +118,7 @@ impl Bots {
             sign("bot.headers", settings.browser),
             sign("bot.tls", settings.tls),
             sign("bot.no-agent", Action::Tag),
+            sign("bot.long-agent", settings.long_agent),
         ];
         signs.extend(settings.signatures.iter().map(|one| sign(&one.tag, one.action)));
         let mut crawlers = Vec::with_capacity(CRAWLERS.len());
@@ -134,15 +143,19 @@ impl Bots {
     }
 
     /// Looks for all signs in a request. Linear in the length of its user-agent, of which it takes
-    /// the first 2,048 bytes.
+    /// the first and the last 2,048 bytes.
     pub(crate) fn look(&self, facts: &Facts<'_>) -> Seen {
         let agent = facts.field("user-agent").unwrap_or_default();
-        let agent = agent.get(..AGENT_BYTES_MAX).unwrap_or(&agent);
+        let ends = ends_of(&agent);
         let mut seen = Seen::default();
-        if agent.trim_ascii().is_empty() {
+        if ends.as_ref().unwrap_or(&agent).trim_ascii().is_empty() {
             seen.signs.push(NO_AGENT);
         }
-        let mut agent = Agent::new(agent);
+        // Nobody knows what is in its middle, and no browser has so long a one.
+        if ends.is_some() {
+            seen.signs.push(LONG_AGENT);
+        }
+        let mut agent = Agent::new(ends.as_ref().unwrap_or(&agent));
         let verified = self.look_at_agent(&mut agent, facts.client, &mut seen.signs);
         if !verified {
             seen.score = browser::score(&agent, facts);
@@ -176,7 +189,8 @@ impl Bots {
             }
             let sign = match of_crawler.and_then(|place| self.crawlers.get(place)) {
                 Some(crawler) => self.claim(crawler, from),
-                None => NO_AGENT + 1 + place,
+                None if self.is_within_name(place, agent.text(), found.start()) => continue,
+                None => SIGNATURES + place,
             };
             verified |= self.crawlers.iter().any(|crawler| crawler.verified == sign);
             // No more than there are signatures, however often one stands there.
@@ -185,6 +199,15 @@ impl Bots {
             }
         }
         verified
+    }
+
+    /// Whether what was found is only the end of a longer name.
+    fn is_within_name(&self, signature: usize, agent: &[u8], start: usize) -> bool {
+        let begins = self.settings.signatures.get(signature).is_some_and(|one| one.begins_name);
+        let before = start.checked_sub(1).and_then(|before| agent.get(before));
+        let is_of_name =
+            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+        begins && before.is_some_and(is_of_name)
     }
 
     /// What to make of who says that it is this crawler.
@@ -229,6 +252,14 @@ impl Bots {
     }
 }
 
+/// The two ends of a user-agent, if there is anything between them.
+fn ends_of(agent: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let middle = agent.len().checked_sub(2 * AGENT_BYTES_MAX).filter(|middle| *middle > 0)?;
+    let (first, rest) = agent.split_at_checked(AGENT_BYTES_MAX)?;
+    // A byte that is in no name keeps them apart.
+    Some(Cow::Owned([first, b"\n", rest.get(middle..)?].concat()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,6 +276,7 @@ mod tests {
             tls: Action::Tag,
             shadow: false,
             header: false,
+            long_agent: Action::Deny,
         })
         .expect("few signatures")
     }
@@ -258,7 +290,12 @@ mod tests {
         let most =
             (0..(DFA_BYTES_MAX - of_others) / 32).map(|place| format!("{place:02}/{:x<29}", ""));
         for contained in [shipped.collect::<Vec<_>>(), most.collect()] {
-            let one = |contains| Signature { tag: String::new(), contains, action: Action::Tag };
+            let one = |contains| Signature {
+                tag: String::new(),
+                contains,
+                begins_name: false,
+                action: Action::Tag,
+            };
             let bots = bots(contained.into_iter().map(one).collect());
             assert_eq!(bots.agents.kind(), AhoCorasickKind::DFA);
             let bytes = bots.agents.memory_usage();

@@ -4,11 +4,11 @@ use crate::config::{Absent, Applies, KeyPart, RateLimit};
 use crate::seed::Seed;
 use glacis_limits::authority::Host;
 use glacis_limits::cidr::network_of;
-use glacis_limits::field::{self, Cookies, Given};
+use glacis_limits::field::{self, Cookies, ELEMENTS_MAX, Given};
 use glacis_limits::geo::Country;
 use glacis_limits::keyed_hash::sip_hash_24;
 use glacis_limits::lease;
-use glacis_limits::patch::{Head, Patch, Prepared};
+use glacis_limits::patch::Head;
 use glacis_limits::path::{NormalPath, Template, is_ambiguous};
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
@@ -22,6 +22,10 @@ pub(crate) const PATH_BYTES_MAX: usize = 8 << 10;
 /// What is one client, unless a limit says otherwise: an address of IPv4, and what a customer has at least of IPv6.
 const IPV4_CLIENT: u8 = 32;
 const IPV6_CLIENT: u8 = 64;
+
+mod patched;
+
+pub(crate) use patched::Patched;
 
 /// The head of a request, at its host.
 pub(crate) trait Request {
@@ -72,19 +76,6 @@ impl fmt::Debug for Facts<'_> {
     }
 }
 
-/// Why virtual patches speak against a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patched {
-    /// The patch in this place describes it.
-    By(usize),
-    /// The patch in this place describes it, and is in shadow mode.
-    ShadowBy(usize),
-    /// Its path or query are longer than patches look at.
-    TooLong,
-    /// They are, and all patches are in shadow mode.
-    ShadowTooLong,
-}
-
 /// What a limit counts a request under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fingerprint {
@@ -121,47 +112,34 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Looks for a patch that describes the request and has not expired. A patch in shadow mode, as all are with
-    /// `shadow`, counts only if no other describes it.
-    pub(crate) fn patch<'p>(
-        &self,
-        patches: impl Iterator<Item = &'p Patch>,
-        shadow: bool,
-        now_seconds: u64,
-    ) -> Option<Patched> {
-        let holding = patches.enumerate().filter(|(_, patch)| patch.holds(now_seconds));
-        let mut holding = holding.peekable();
-        holding.peek()?;
-        let prepared = Prepared::new(self);
-        if prepared.is_too_long() {
-            let shadow = shadow || holding.all(|(_, patch)| patch.shadow);
-            return Some(if shadow { Patched::ShadowTooLong } else { Patched::TooLong });
-        }
-        let mut first = None;
-        for (place, patch) in holding.filter(|(_, patch)| patch.matches(&prepared)) {
-            if !shadow && !patch.shadow {
-                return Some(Patched::By(place));
-            }
-            first = first.or(Some(Patched::ShadowBy(place)));
-            if shadow {
-                break;
-            }
-        }
-        first
-    }
-
-    /// The country that a header field names; unknown if it names none.
+    /// The country that header fields name; unknown if they name none, or several.
     pub(crate) fn country_of_header(&self, name: &str) -> Country {
-        let field = self.request.header(name).unwrap_or_default();
-        let country = str::from_utf8(&field).ok().and_then(Country::parse);
-        country.unwrap_or(Country::UNKNOWN)
+        self.origin_of_header(name, Country::parse).unwrap_or(Country::UNKNOWN)
     }
 
-    /// The autonomous system that a header field names, as `64496` or `AS64496`; 0 if it names none.
+    /// The autonomous system that header fields name, as `64496` or `AS64496`; 0 if they name none, or several.
     pub(crate) fn asn_of_header(&self, name: &str) -> u32 {
-        let field = self.request.header(name).unwrap_or_default();
-        let digits = field.strip_prefix(b"AS").unwrap_or(&field);
-        str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+        let parse = |text: &str| text.strip_prefix("AS").unwrap_or(text).parse().ok();
+        self.origin_of_header(name, parse).unwrap_or(0)
+    }
+
+    /// What all fields of a name and all elements of each say, if they say one thing.
+    fn origin_of_header<T: PartialEq>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let fields = self.request.headers(name);
+        let elements = fields.iter().flat_map(|field| field.split(|byte| *byte == b','));
+        let parsed = |element: &[u8]| parse(str::from_utf8(element.trim_ascii()).ok()?);
+        // So many are not what a filter writes down.
+        let mut elements = elements.take(ELEMENTS_MAX + 1).map(parsed).enumerate();
+        let (_, first) = elements.next()?;
+        let first = first?;
+        let is_first = |(place, other): (usize, Option<T>)| {
+            place < ELEMENTS_MAX && other.as_ref() == Some(&first)
+        };
+        elements.all(is_first).then_some(first)
     }
 
     /// Says that many fields will be looked at.

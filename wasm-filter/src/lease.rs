@@ -125,6 +125,8 @@ pub(crate) struct Lending {
     borrower: u64,
     desk: Desk,
     call: Option<Call>,
+    /// Whether it is in the log that the lender does not answer.
+    logged: bool,
 }
 
 /// A call that is under way.
@@ -153,6 +155,7 @@ impl Lending {
                     borrower: sip_hash_24(seed, b"borrower"),
                     desk: Desk::default(),
                     call: None,
+                    logged: false,
                 }),
             }
         }
@@ -217,6 +220,20 @@ impl Lending {
             }
             _ => self.failed(tables, shared, now_ns),
         }
+    }
+
+    /// What to log now that the lender has answered, or has not: a failure once, until there is an answer.
+    pub(crate) fn news(&mut self, answered: bool) -> Option<String> {
+        let was_logged = std::mem::replace(&mut self.logged, !answered);
+        let is_news = !answered && !was_logged;
+        let cluster = &self.cluster;
+        is_news.then(|| {
+            format!(
+                "the lender of the cluster {cluster:?} does not answer, and `away` decides about its limits once \
+                 their leases are spent; check that Envoy has that cluster, that it speaks HTTP/2, and that \
+                 ext-authz serves leases there"
+            )
+        })
     }
 
     /// Whether the answer with this number is to its question.
@@ -402,6 +419,20 @@ mod tests {
     }
 
     /// However a lender fails, the policy decides, and the lender is asked again a second later.
+    #[test]
+    fn a_lender_that_does_not_answer_is_news_once() {
+        let config = br#"{"rate_limits": [{"requests": 9, "lease": {"cluster": "lender-typo"}}]}"#;
+        let limits = Config::parse(config).unwrap().rate_limits;
+        let mut lendings = Lending::all(&limits, [7; 16]);
+        let lending = &mut lendings[0];
+        let told: Vec<_> = [false, false, true, true, false, false]
+            .map(|answered| lending.news(answered).is_some())
+            .to_vec();
+        assert_eq!(told, [true, false, false, false, true, false]);
+        lending.news(true);
+        assert!(lending.news(false).unwrap().contains("\"lender-typo\""));
+    }
+
     #[test]
     fn a_lender_that_is_away() {
         let unavailable = LeaseResponse { answers: vec![KeyAnswer::UNAVAILABLE] }.encode_to_vec();

@@ -169,10 +169,9 @@ impl Plugin {
         let now_ns = host::now_ns();
         for feed in feeds.iter_mut().filter(|feed| feed.is_due(now_ns)) {
             let number = host::call(feed);
-            if number.is_none() {
-                self.counters.list_failures.increment();
+            if let Err(failure) = feed.called(number, now_ns) {
+                self.counters.failed_list(feed, &failure);
             }
-            feed.called(number, now_ns);
         }
     }
 
@@ -196,10 +195,7 @@ impl Plugin {
         match feed.answered(&host::response(body_bytes), host::now_ns(), &Proxy) {
             Ok(Change::None) => {}
             Ok(Change::Replaced) => self.counters.list_changes.increment(),
-            Err(message) => {
-                self.counters.list_failures.increment();
-                host::log_error(&message);
-            }
+            Err(failure) => self.counters.failed_list(feed, &failure),
         }
         let entries = feeds.iter().filter_map(Feed::list).map(NetworkList::entries).sum::<usize>();
         self.counters.list_entries.record(entries as u64);
@@ -236,10 +232,11 @@ impl Plugin {
             let Some(question) = lending.question(tables, &Proxy, now_ns) else { continue };
             let number = host::lease_call(&lending.cluster, &question, lending.timeout);
             self.counters.lease_calls.increment();
+            lending.called(number, tables, &Proxy, now_ns);
             if number.is_none() {
                 self.counters.lease_failures.increment();
+                lending.news(false).iter().for_each(|message| host::log_error(message));
             }
-            lending.called(number, tables, &Proxy, now_ns);
         }
     }
 
@@ -247,6 +244,7 @@ impl Plugin {
         let Ok(mut lendings) = self.lendings.try_borrow_mut() else { return };
         let Some(own) = lendings.iter_mut().find(|lending| lending.awaits(number)) else { return };
         let response = if status == 0 { host::lease_response(bytes) } else { None };
+        own.news(response.is_some()).iter().for_each(|message| host::log_error(message));
         let tables = self.policy.lease_tables();
         if !own.answered(response.as_deref(), tables, &Proxy, host::now_ns()) {
             self.counters.lease_failures.increment();
@@ -310,6 +308,14 @@ impl Counters {
     /// So many more requests are pending, or fewer.
     pub(crate) fn pending(&self, more: i64) {
         self.pending_bodies.add(more);
+    }
+
+    /// Counts a list that could not be fetched, and logs why if that is not in the log.
+    fn failed_list(&self, feed: &mut Feed, failure: &str) {
+        self.list_failures.increment();
+        if feed.is_news(failure) {
+            host::log_error(failure);
+        }
     }
 
     /// Counts a first verdict.

@@ -54,7 +54,7 @@ const LIMITS: &str = r#"{"rate_limits": [
     {"name": "login", "algorithm": "gcra", "requests": 2, "per_seconds": 3600,
      "match": {"methods": ["POST"], "paths": ["/login"]}},
     {"name": "key", "requests": 3, "per_seconds": 3600, "key": [{"header": "x-key", "absent": "skip"}]},
-    {"name": "bearer", "requests": 3, "per_seconds": 3600, "match": {"paths": ["/bearer"]},
+    {"name": "credentials", "requests": 3, "per_seconds": 3600, "match": {"paths": ["/basic"]},
      "key": [{"header": "authorization", "absent": "skip"}]},
     {"name": "host", "requests": 2, "per_seconds": 3600, "match": {"hosts": ["limited.example"]}},
     {"name": "cookie", "requests": 4, "per_seconds": 3600,
@@ -70,7 +70,7 @@ fn limited_rows() -> Vec<(Vec<Request>, usize, &'static str)> {
     let get = |path: &str| Request::get(path);
     let login = |path: &str| Request::new("POST", path).header("content-length", "0");
     let user = |token: &str| get("/echo").header("authorization", format!("Bearer {token}"));
-    let bearer = |token: &str| get("/bearer").header("authorization", format!("Bearer {token}"));
+    let basic = |value: &str| get("/basic").header("authorization", value);
     let key = |name: &str, value: &str| get("/a").header(name, value);
     let cookie = |field: &str| get("/a").header("cookie", field);
     let host = |host: &str| get("/a").header("host", host);
@@ -91,13 +91,13 @@ fn limited_rows() -> Vec<(Vec<Request>, usize, &'static str)> {
         ),
         (
             vec![
-                bearer("t"),
-                bearer("  t"),
-                get("/bearer").header("authorization", "bEARER t=="),
-                bearer("t"),
+                basic("Basic YTpi"),
+                basic("basic  YTpi=="),
+                basic("BASIC YTpi===="),
+                basic("Basic YTpi"),
             ],
             3,
-            "bearer",
+            "credentials",
         ),
         (
             vec![
@@ -168,7 +168,8 @@ fn limits_of_all_kinds() {
         let noted = own.0.logged(watched, "verdict").unwrap();
         noted.iter().filter(|verdict| *verdict == "shadow:limited:watch").count() == 2
     });
-    assert!(own.0.envoy.stat("wasmcustom.glacis_wasm_shadow_limited_total").unwrap() == 2);
+    // One more is the long path above, to which each limit with paths applies.
+    assert_eq!(own.0.envoy.stat("wasmcustom.glacis_wasm_shadow_limited_total").unwrap(), 3);
 }
 
 /// A POST of which one byte of the body is still to come.
@@ -229,7 +230,7 @@ fn bodies_that_do_not_come() {
     });
 }
 
-const FEED: &str = r#"{"failure_mode": "closed", "address_lists": {"feeds": [
+const FEED: &str = r#"{"address_lists": {"feeds": [
     {"name": "block", "cluster": "feed", "path": "/block.txt", "refresh_seconds": 1, "required": true}
 ]}}"#;
 
@@ -340,17 +341,33 @@ fn a_plain_list_is_fetched_kept_and_becomes_stale() {
     becomes(listed, 403);
 }
 
-/// Where nobody serves a list, Envoy refuses the call at once, and may say so within the call.
+/// Where nobody serves a list, Envoy refuses the call at once, and may say so within the call. A required list fails
+/// closed, whatever the failure mode is, and each worker logs the cluster once.
 #[test]
 fn a_list_that_nobody_serves_refuses_requests_and_breaks_nothing() {
-    let own = Own::start("no-feed", Setup { plugin: FEED, before: "", feed: 0 });
-    eventually("calls have failed", Duration::from_secs(10), || {
-        own.0.envoy.stat("wasmcustom.glacis_wasm_list_failures_total").unwrap() > 4
-    });
-    let answer = own.0.send(client(), &Request::get("/a")).unwrap();
-    assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
-    assert!(answer.text().contains("request_id"), "it is our answer: {}", answer.text());
-    assert_eq!(own.0.envoy.vm_reloads().unwrap(), 0);
+    let typo = FEED.replace(r#""cluster": "feed""#, r#""cluster": "feed-typo""#);
+    assert_ne!(typo, FEED);
+    for (name, plugin, cluster) in [("no-feed", FEED, "feed"), ("feed-typo", &typo, "feed-typo")] {
+        let own = Own::start(name, Setup { plugin, before: "", feed: 0 });
+        eventually("calls have failed", Duration::from_secs(20), || {
+            own.0.envoy.stat("wasmcustom.glacis_wasm_list_failures_total").unwrap() > 9
+        });
+        let answer = own.0.send(client(), &Request::get("/a")).unwrap();
+        assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
+        assert!(answer.text().contains("request_id"), "it is our answer: {}", answer.text());
+        assert_eq!(own.0.envoy.vm_reloads().unwrap(), 0);
+        own.0.envoy.reopen_logs().unwrap();
+        let log = own.0.folder.read(glacis_tests::envoy::LOG);
+        let named = format!("check that Envoy has a cluster \"{cluster}\"");
+        let lines =
+            log.lines().filter(|line| line.contains(&named) && line.contains("\"block\"")).count();
+        // The main thread has a VM as well.
+        let workers = own.0.envoy.stat("server.concurrency").unwrap();
+        assert!(
+            (1..=workers + 1).contains(&(lines as u64)),
+            "{lines} lines of {workers} workers: {log}"
+        );
+    }
 }
 
 /// A table as large as the real one is loaded, and the country is in the header, the log and the

@@ -30,7 +30,8 @@ pub(super) fn read(object: &Object<'_>, problems: &mut Problems) -> Option<Bots>
         "header",
     ];
     let bots = Object::new("bots", json, FIELDS, problems)?;
-    let signatures = read_signatures(&bots, problems);
+    let scanners = read_action(&bots, "scanners", Action::Deny, problems);
+    let signatures = read_signatures(&bots, scanners, problems);
     let (networks, outside) = read_crawlers(&bots, problems);
     let (threshold, browser) = read_browser_score(&bots, problems);
     let (ja3, ja4, tls) = read_fingerprints(&bots, problems);
@@ -45,6 +46,7 @@ pub(super) fn read(object: &Object<'_>, problems: &mut Problems) -> Option<Bots>
         tls,
         shadow: bots.flag("shadow", problems),
         header: bots.flag("header", problems),
+        long_agent: scanners.unwrap_or(Action::Tag),
     };
     match Bots::new(settings) {
         Ok(bots) => Some(bots),
@@ -82,24 +84,29 @@ fn read_deny_or_tag(object: &Object<'_>, default: Action, problems: &mut Problem
 }
 
 /// The operator's own, and those of ours that they do not replace.
-fn read_signatures(bots: &Object<'_>, problems: &mut Problems) -> Vec<Signature> {
+fn read_signatures(
+    bots: &Object<'_>,
+    scanners: Option<Action>,
+    problems: &mut Problems,
+) -> Vec<Signature> {
     let of = "signatures, [{ … }]";
     let own = bots.list("signatures", SIGNATURES_MAX, of, problems, read_signature);
     let own = own.unwrap_or_default();
     let mut signatures = Vec::new();
-    let scanners = read_action(bots, "scanners", Action::Deny, problems);
     let tools = read_action(bots, "tools", Action::Tag, problems);
     for (kind, known, action) in [("scanner", SCANNERS, scanners), ("tool", TOOLS, tools)] {
         let Some(action) = action else { continue };
         let kept = known.iter().filter(|(name, _)| own.iter().all(|(other, ..)| other != name));
         signatures.extend(kept.map(|(name, contains)| Signature {
             tag: format!("bot.{kind}.{name}"),
-            contains: (*contains).to_owned(),
+            contains: contains.trim_start().to_owned(),
+            begins_name: contains.starts_with(' '),
             action,
         }));
     }
     signatures.extend(own.into_iter().filter_map(|(name, contains, action)| {
-        Some(Signature { tag: format!("bot.signature.{name}"), contains, action: action? })
+        let tag = format!("bot.signature.{name}");
+        Some(Signature { tag, contains, begins_name: false, action: action? })
     }));
     signatures
 }

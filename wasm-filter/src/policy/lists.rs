@@ -1,6 +1,7 @@
 //! What the address lists say of a request.
 
 use super::{Case, Policy, Reason, SECOND_NS, Verdict};
+use crate::config::FailureMode;
 use crate::feed::{Feed, Kind};
 use crate::shared::SharedData;
 use glacis_limits::network_list::Action;
@@ -43,7 +44,8 @@ impl Policy {
         }
         // Patches may be missing, too, and they are for requests without an address as well.
         let missing = feeds.iter().find_map(|feed| self.missing(feed));
-        missing.map_or(verdict, |reason| self.undecided(reason))
+        // Whoever requires a list relies on it, whatever the failure mode is.
+        missing.map_or(verdict, |reason| Verdict::Undecided(reason, FailureMode::Closed))
     }
 
     /// Why a feed that is required is no help.

@@ -59,7 +59,7 @@ fn stale_lists() {
     let required = Source { required: true, ..aging() };
     let mut next = Feed::restored(required, &shared);
     assert!(next.watch(at(350)).is_none() && !next.is_empty());
-    assert!(next.watch(at(351)).unwrap().contains("failure_mode decides"));
+    assert!(next.watch(at(351)).unwrap().contains("answered 503"));
     // The clock was set back.
     assert!(next.watch(T0).is_none() && !next.is_stale());
     assert!(next.watch(at(101)).is_some());
