@@ -8,7 +8,7 @@ use glacis_limits::field::{self, Cookies, ELEMENTS_MAX, Given};
 use glacis_limits::geo::Country;
 use glacis_limits::keyed_hash::sip_hash_24;
 use glacis_limits::lease;
-use glacis_limits::patch::{Head, Patch, Prepared};
+use glacis_limits::patch::Head;
 use glacis_limits::path::{NormalPath, Template, is_ambiguous};
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
@@ -22,6 +22,10 @@ pub(crate) const PATH_BYTES_MAX: usize = 8 << 10;
 /// What is one client, unless a limit says otherwise: an address of IPv4, and what a customer has at least of IPv6.
 const IPV4_CLIENT: u8 = 32;
 const IPV6_CLIENT: u8 = 64;
+
+mod patched;
+
+pub(crate) use patched::Patched;
 
 /// The head of a request, at its host.
 pub(crate) trait Request {
@@ -72,19 +76,6 @@ impl fmt::Debug for Facts<'_> {
     }
 }
 
-/// Why virtual patches speak against a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patched {
-    /// The patch in this place describes it.
-    By(usize),
-    /// The patch in this place describes it, and is in shadow mode.
-    ShadowBy(usize),
-    /// Its path or query are longer than patches look at.
-    TooLong,
-    /// They are, and all patches are in shadow mode.
-    ShadowTooLong,
-}
-
 /// What a limit counts a request under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fingerprint {
@@ -119,35 +110,6 @@ impl<'a> Facts<'a> {
             method,
             cookies,
         }
-    }
-
-    /// Looks for a patch that describes the request and has not expired. A patch in shadow mode, as all are with
-    /// `shadow`, counts only if no other describes it.
-    pub(crate) fn patch<'p>(
-        &self,
-        patches: impl Iterator<Item = &'p Patch>,
-        shadow: bool,
-        now_seconds: u64,
-    ) -> Option<Patched> {
-        let holding = patches.enumerate().filter(|(_, patch)| patch.holds(now_seconds));
-        let mut holding = holding.peekable();
-        holding.peek()?;
-        let prepared = Prepared::new(self);
-        if prepared.is_too_long() {
-            let shadow = shadow || holding.all(|(_, patch)| patch.shadow);
-            return Some(if shadow { Patched::ShadowTooLong } else { Patched::TooLong });
-        }
-        let mut first = None;
-        for (place, patch) in holding.filter(|(_, patch)| patch.matches(&prepared)) {
-            if !shadow && !patch.shadow {
-                return Some(Patched::By(place));
-            }
-            first = first.or(Some(Patched::ShadowBy(place)));
-            if shadow {
-                break;
-            }
-        }
-        first
     }
 
     /// The country that header fields name; unknown if they name none, or several.

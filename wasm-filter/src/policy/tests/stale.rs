@@ -7,7 +7,7 @@ use super::*;
 fn stale_lists() {
     let feed = |rest: &str| {
         policy(&format!(
-            r#"{{"failure_mode": "closed", "address_lists": {{"feeds": [{{"name": "one", "cluster": "c",
+            r#"{{"failure_mode": "open", "address_lists": {{"feeds": [{{"name": "one", "cluster": "c",
                 "path": "/", "format": "plain", "max_age_seconds": 100{rest}}}]}}}}"#
         ))
     };
