@@ -174,6 +174,14 @@ impl Member {
         fs::rename(&new, path).map_err(io("replace", path))
     }
 
+    /// Its address for operators, if it has one.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        match self.ready {
+            Ready::Admin(admin) => Some(admin),
+            Ready::Port(_) => None,
+        }
+    }
+
     /// Its metrics: name with labels → value; nothing when it does not answer.
     pub fn metrics(&self) -> BTreeMap<String, f64> {
         let Ready::Admin(admin) = self.ready else { return BTreeMap::new() };

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::failure::{Failure, Outcome, doing};
 
 /// Longer than everything that is tested to be fast.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// The most bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -166,6 +166,15 @@ impl Connection {
         Ok(Self { stream, unread: Vec::new() })
     }
 
+    /// Sets how long it waits for the next bytes.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses it.
+    pub fn set_patience(&self, patience: Duration) -> Outcome<()> {
+        self.stream.set_read_timeout(Some(patience)).map_err(doing("set a timeout"))
+    }
+
     /// Sends bytes.
     ///
     /// # Errors
@@ -221,7 +230,7 @@ impl Connection {
     }
 
     fn read_body(&mut self, mut answer: Response, method: &str) -> Outcome<Response> {
-        if method == "HEAD" || matches!(answer.status, 101 | 204 | 304) {
+        if method == "HEAD" || matches!(answer.status, 100..200 | 204 | 304) {
             return Ok(answer);
         }
         let chunked = answer.header("transfer-encoding") == Some("chunked");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, UPGRADE};
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
@@ -93,6 +93,8 @@ async fn answer(request: Request<Incoming>) -> Response<Body> {
         "/" => reply(StatusCode::OK, "text/html; charset=utf-8", PAGE),
         "/echo" => echo(request).await,
         "/reflect" if request.method() == Method::POST => reflect(request).await,
+        "/trailed" if request.method() == Method::POST => trailed(reflect(request).await).await,
+        "/early" => early(request),
         "/ws" => upgrade(request),
         "/events" => events(),
         "/slow" => {
@@ -133,16 +135,22 @@ async fn read(body: Incoming) -> Option<Bytes> {
 /// The request as JSON. `body` is for reading, `body_base64` is exact.
 async fn echo(request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let Some(body) = read(body).await else {
+    let Ok(body) = Limited::new(body, BODY_BYTES_MAX).collect().await else {
         return reply(StatusCode::PAYLOAD_TOO_LARGE, "text/plain", "too long\n");
     };
+    let trailers = body.trailers().cloned().unwrap_or_default();
+    let body = body.to_bytes();
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let headers = head.headers.iter().map(|(name, value)| json!([name.as_str(), text(value)]));
+    let list = |fields: &HeaderMap| {
+        let pairs = fields.iter().map(|(name, value)| json!([name.as_str(), text(value)]));
+        pairs.collect::<Vec<_>>()
+    };
     let told = json!({
         "method": head.method.as_str(),
         "uri": head.uri.to_string(),
         "version": format!("{:?}", head.version),
-        "headers": headers.collect::<Vec<_>>(),
+        "headers": list(&head.headers),
+        "trailers": list(&trailers),
         "body": String::from_utf8_lossy(&body),
         "body_base64": STANDARD.encode(&body),
     });
@@ -175,6 +183,25 @@ fn reflected(described: &Value) -> Option<Response<Body>> {
     }
     response.headers_mut().entry(CONTENT_TYPE).or_insert(media_type);
     Some(response)
+}
+
+/// The response with trailers behind its body, and no DATA at all where that is empty.
+async fn trailed(response: Response<Body>) -> Response<Body> {
+    let (head, body) = response.into_parts();
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-checksum", HeaderValue::from_static("8f14e45f"));
+    let data = (!body.is_empty()).then(|| Ok(Frame::data(body)));
+    let frames = data.into_iter().chain([Ok(Frame::trailers(trailers))]);
+    let body = StreamBody::new(tokio_stream::iter(frames.collect::<Vec<_>>())).boxed_unsync();
+    Response::from_parts(head, body)
+}
+
+/// Answers before the request's body is there. It is read all the same: otherwise the connection would end, and
+/// perhaps take the answer along.
+fn early(request: Request<Incoming>) -> Response<Body> {
+    tokio::spawn(read(request.into_body()));
+    reply(StatusCode::OK, "text/plain", "early\n")
 }
 
 /// The type that the upstream of the CRS tests, a Go server, finds out by itself for a body without one

@@ -1,6 +1,7 @@
 //! Plays a scenario: does its steps while clients send requests. Steps that only look are in [`look`], what is
 //! thought of all that clients have seen in [`judge`].
 
+mod fair;
 mod judge;
 mod look;
 
@@ -10,15 +11,17 @@ use std::net::Ipv4Addr;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
+use self::fair::Watch;
 use super::jitter::Jitter;
 use super::scenario::{Phase, Scenario, Setup, Step};
 use crate::envoy::{self, Envoy};
 use crate::failure::{Failure, Outcome, doing};
 use crate::fleet::{self, Fleet};
+use crate::greedy::{Greed, Greedy};
 use crate::http::{self, Connection, Request};
 use crate::impostor::Impostor;
 use crate::scripted::{Script, Scripted};
-use crate::traffic::{Load, Row, Traffic, rows};
+use crate::traffic::{Load, Route, Row, Traffic, rows};
 use crate::{settings, trap};
 
 /// Clients of the traffic.
@@ -98,7 +101,7 @@ impl Player {
         match played {
             Ok(verdict) => {
                 // What half a scenario has left behind is nobody's concern but the next one's.
-                if scenario.setup.is_some() {
+                if !scenario.spares_the_fleet() {
                     self.stop();
                 }
                 Ok(verdict)
@@ -161,6 +164,11 @@ struct Play<'a> {
     log_begins: usize,
     impostors: BTreeMap<String, Impostor>,
     flood: Vec<Connection>,
+    greedy: Vec<(Greed, Greedy)>,
+    /// Looks whether services stay ready.
+    watch: Option<Watch>,
+    /// The 99th percentile of what requests paid before somebody was greedy, by route.
+    baseline: BTreeMap<Route, Duration>,
     memory: BTreeMap<String, u64>,
     /// Ids of the members' processes.
     processes: BTreeMap<&'static str, u32>,
@@ -195,6 +203,9 @@ impl<'a> Play<'a> {
             log_begins,
             impostors: BTreeMap::new(),
             flood: Vec::new(),
+            greedy: Vec::new(),
+            watch: None,
+            baseline: BTreeMap::new(),
             memory: BTreeMap::new(),
             processes,
             epoch: 0,
@@ -208,6 +219,7 @@ impl<'a> Play<'a> {
         self.steps(&scenario.steps)?;
         self.fleet.envoy.reopen_logs()?;
         self.judge();
+        self.judge_greed();
         self.restore()?;
         Ok(self.verdict)
     }
@@ -224,6 +236,9 @@ impl<'a> Play<'a> {
                 self.phases.push((self.traffic.now(), phase.clone()));
             }
             Step::Until(until) => self.until(until)?,
+            Step::Baseline {} => self.baseline(),
+            Step::NearBaseline(wanted) => self.near_baseline(wanted),
+            Step::StaysReady {} => self.stays_ready(),
             Step::P99 { route, below } => self.p99(*route, below.0),
             Step::Unmoved(names) => self.unmoved(names)?,
             Step::Moved(wanted) => self.moved(wanted)?,
@@ -291,6 +306,7 @@ impl<'a> Play<'a> {
             Step::Flood { connections, says, per_second } => {
                 self.flood(*connections, says, *per_second)?;
             }
+            Step::Greedy(greed) => self.greedy(greed)?,
             Step::Certificates(certificates) => self.fleet.certify(*certificates)?,
             Step::Clock(seconds) => self.fleet.set_clock(*seconds)?,
             Step::Bodies { kib, at_once, times } => self.bodies(*kib, *at_once, *times),
@@ -383,8 +399,9 @@ impl<'a> Play<'a> {
     fn restore(&mut self) -> Outcome<()> {
         self.impostors.clear();
         self.flood.clear();
+        self.greedy.clear();
         self.fleet.gates.iter().for_each(|gate| gate.delay(Duration::ZERO));
-        if self.scenario.setup.is_some() {
+        if !self.scenario.spares_the_fleet() {
             return Ok(());
         }
         for member in self.fleet.members.values_mut() {

@@ -10,6 +10,7 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 
 use crate::failure::{Failure, Outcome, io};
 use crate::fleet::Certificates;
+use crate::greedy::Greed;
 use crate::impostor::Part;
 use crate::traffic::Route;
 
@@ -45,6 +46,8 @@ fn per_second() -> u32 {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Derived)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Setup {
+    /// Whether scenarios with this setup share a fleet: each leaves it as it found it.
+    pub reusable: bool,
     /// Texts of Envoy's configuration and what is to stand there instead.
     pub envoy: BTreeMap<String, String>,
     /// Keys of both ext-procs, in YAML.
@@ -63,6 +66,13 @@ pub struct Setup {
     pub clock: bool,
     /// The wasm-filter is replaced by one that traps at every third request.
     pub trapping_filter: bool,
+}
+
+impl Scenario {
+    /// Whether the fleet is whole again after it, and may be another one's.
+    pub fn spares_the_fleet(&self) -> bool {
+        self.setup.as_ref().is_none_or(|setup| setup.reusable)
+    }
 }
 
 /// One step of a scenario.
@@ -142,6 +152,14 @@ pub enum Step {
         #[serde(default)]
         per_second: u32,
     },
+    /// Has one client, with one address, take more than its share until the scenario ends.
+    Greedy(Greed),
+    /// From here on no ext-proc may say that it is not ready.
+    StaysReady {},
+    /// What requests have paid since the phase began is what [`Step::NearBaseline`] compares with.
+    Baseline {},
+    /// What requests may pay on both routes, beside the baseline.
+    NearBaseline(NearBaseline),
     /// Sends bodies of this size on the closed route, so many at once, so often.
     Bodies {
         /// KiB of each.
@@ -189,6 +207,16 @@ pub struct Phase {
     /// The status that every clean request which lies in this phase alone has to have, by route.
     #[serde(default)]
     pub must: BTreeMap<Route, u16>,
+}
+
+/// The 99th percentile of what requests have paid since the phase began, at most.
+#[derive(Clone, Copy, Debug, Derived)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct NearBaseline {
+    /// So many times that of the baseline,
+    pub factor: f64,
+    /// and so much more.
+    pub plus: Span,
 }
 
 /// Waiting for Envoy to notice.

@@ -44,7 +44,7 @@ impl Play<'_> {
     }
 
     /// What a time may be: what the scenario says, and what the machine has made everybody wait since then.
-    fn limit(&self, wanted: Duration, since: Instant) -> Duration {
+    pub(super) fn limit(&self, wanted: Duration, since: Instant) -> Duration {
         wanted.mul_f64(self.slack) + self.jitter.since(since)
     }
 
