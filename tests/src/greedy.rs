@@ -61,7 +61,7 @@ type Seen = Arc<Mutex<BTreeMap<u16, u32>>>;
 
 /// Connections that are opened in a second. More at once would be a flood of connections, which is another matter.
 const OPENED_PER_SECOND: u32 = 200;
-/// Before a connection that was ended is opened again.
+/// Before a connection that was ended is opened again, at least.
 const PAUSE: Duration = Duration::from_millis(250);
 /// How often it looks whether it is over.
 const LOOK: Duration = Duration::from_millis(20);
@@ -148,12 +148,13 @@ impl Client {
         for number in 0..count {
             let (client, says) = (self.clone(), says.to_owned());
             let first = Duration::from_secs(1) * number / OPENED_PER_SECOND;
+            let pause = PAUSE.max(Duration::from_secs(1) * count / OPENED_PER_SECOND);
             all.spawn(async move {
                 sleep(first).await;
                 loop {
                     let status = client.hold(&says, chunked_kib).await.unwrap_or(0);
                     client.tell(status);
-                    sleep(PAUSE).await;
+                    sleep(pause).await;
                 }
             });
         }

@@ -164,6 +164,8 @@ struct Play<'a> {
     log_begins: usize,
     impostors: BTreeMap<String, Impostor>,
     flood: Vec<Connection>,
+    /// Of the one client that is greedy.
+    greedy_address: Ipv4Addr,
     greedy: Vec<(Greed, Greedy)>,
     /// Looks whether services stay ready.
     watch: Option<Watch>,
@@ -203,6 +205,7 @@ impl<'a> Play<'a> {
             log_begins,
             impostors: BTreeMap::new(),
             flood: Vec::new(),
+            greedy_address: fair::new_address(),
             greedy: Vec::new(),
             watch: None,
             baseline: BTreeMap::new(),

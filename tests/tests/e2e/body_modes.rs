@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::support::{Own, client};
 
 /// A name for each of the modes of `ProcessingMode.BodySendMode` in Envoy's API, and the settings of it for requests.
-const OF_REQUESTS: &[(&str, &str)] = &[
+pub(crate) const OF_REQUESTS: &[(&str, &str)] = &[
     ("none", "request_body_mode: NONE"),
     ("buffered", "request_body_mode: BUFFERED"),
     ("partial", "request_body_mode: BUFFERED_PARTIAL"),
@@ -21,7 +21,7 @@ const OF_REQUESTS: &[(&str, &str)] = &[
 ];
 
 /// The same for responses.
-const OF_RESPONSES: &[(&str, &str)] = &[
+pub(crate) const OF_RESPONSES: &[(&str, &str)] = &[
     ("none", "response_body_mode: NONE"),
     ("buffered", "response_body_mode: BUFFERED"),
     ("partial", "response_body_mode: BUFFERED_PARTIAL"),
@@ -36,7 +36,7 @@ const OF_RESPONSES: &[(&str, &str)] = &[
 ];
 
 /// A route for each mode, before that for everything else.
-fn routes(modes: &[(&str, &str)]) -> String {
+pub(crate) fn routes(modes: &[(&str, &str)]) -> String {
     let route = |(name, settings): &(&str, &str)| {
         let response = if settings.contains("response") { "SEND" } else { "SKIP" };
         format!(
@@ -51,7 +51,7 @@ fn routes(modes: &[(&str, &str)]) -> String {
     format!("{}{CLOSED}", modes.iter().map(route).collect::<String>())
 }
 
-const CLOSED: &str = "              - name: closed\n";
+pub(crate) const CLOSED: &str = "              - name: closed\n";
 
 /// How often each alarm was raised, of those that were.
 fn alarms(own: &Own) -> Vec<(String, u32)> {

@@ -12,8 +12,10 @@ use tonic::{Code, Status};
 
 use crate::support::{Own, client, eventually};
 
-/// By default CRS refuses the media type: a profile for gRPC has to allow it.
+/// By default CRS refuses the media type, and bodies are read to their end: a profile for gRPC has to allow the one and
+/// leave out the other.
 const KEYS: &str = "
+grpc: pass
 setup: |
   SecAction \"id:900220,phase:1,pass,nolog,setvar:'tx.allowed_request_content_type=|application/grpc|'\"
 ";

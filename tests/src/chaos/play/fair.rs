@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
@@ -16,12 +16,17 @@ use crate::traffic::{Record, Route};
 
 /// How often readiness is looked at: far more often than Envoy probes.
 const LOOK: Duration = Duration::from_millis(50);
-/// The address of the greedy client; the traffic's are 127.3.0.0/16.
-const GREEDY: Ipv4Addr = Ipv4Addr::new(127, 4, 1, 1);
+
+/// The address of a greedy client that no scenario before had, so that no limit counts what was done before; the traffic's are
+/// 127.3.0.0/16.
+pub(super) fn new_address() -> Ipv4Addr {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    Ipv4Addr::new(127, 4, 1, NEXT.fetch_add(1, Ordering::Relaxed))
+}
 
 impl Play<'_> {
     pub(super) fn greedy(&mut self, greed: &Greed) -> Outcome<()> {
-        let greedy = Greedy::start(GREEDY, self.fleet.proxy, greed)?;
+        let greedy = Greedy::start(self.greedy_address, self.fleet.proxy, greed)?;
         self.greedy.push((greed.clone(), greedy));
         Ok(())
     }

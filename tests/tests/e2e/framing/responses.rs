@@ -1,0 +1,76 @@
+//! Framings of responses: trailers with a body and without one, and answers that come before the request's end.
+
+use glacis_tests::frames::{Connection, Frame, fields};
+use glacis_tests::stack::Processor;
+use serde_json::{Value, json};
+
+use super::UPSTREAM;
+use super::requests::{PAUSE, Parts};
+use crate::body_modes::{CLOSED, OF_RESPONSES, routes};
+use crate::support::{Own, client, shared};
+
+/// Both rules are of phase 4: they run when the response's body is there, or when there is none.
+const RULES: &str = "response: full\ndirectives: |\n  SecResponseBodyAccess On\n  \
+    SecRule RESPONSE_BODY \"@contains leaked-secret\" \"id:9000,phase:4,deny,status:502,log\"\n  \
+    SecRule RESPONSE_HEADERS:X-Leak \"@streq yes\" \"id:9001,phase:4,deny,status:502,log\"\n";
+
+/// Where a response's body is held back until its verdict.
+const MODES: [&str; 4] = ["none", "buffered", "partial", "duplex"];
+
+#[test]
+fn trailers() {
+    let edits = [(CLOSED, &*routes(OF_RESPONSES)), UPSTREAM];
+    let own = Own::start("framing-responses", Processor::ExtProcWith(RULES), &edits);
+    let body = |text: &str| json!({"status": 200, "body": text});
+    let leak = json!({"status": 200, "headers": {"x-leak": "yes"}});
+    let rows: [(&str, Value, u16); 5] = [
+        ("body, trailers", body("hello"), 200),
+        ("a body that leaks, trailers", body("a leaked-secret"), 502),
+        ("trailers", json!({"status": 200}), 200),
+        ("headers that leak, trailers", leak.clone(), 502),
+        ("headers that leak, no trailers", leak, 502),
+    ];
+    let mut wrong = Vec::new();
+    for mode in MODES {
+        for (name, described, status) in &rows {
+            let path = if name.contains("no trailers") { "reflect" } else { "trailed" };
+            let more = [("content-type", "application/json")];
+            let headers = fields("POST", &format!("/{mode}/{path}"), &more);
+            let frames = [
+                Frame::Headers { fields: headers, pieces: 1, end_stream: false },
+                Frame::data(described.to_string().as_bytes(), true),
+            ];
+            let mut connection = Connection::open(client(), own.0.proxy()).unwrap();
+            let answer = connection.exchange(&frames).unwrap_or_default();
+            let expected = described["body"].as_str().unwrap_or_default().as_bytes();
+            let is_whole = *status != 200 || (answer.body == expected && answer.trailers);
+            if answer.status != *status || !is_whole {
+                wrong.push(format!("{name}, {mode}: {answer:?} instead of {status}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The upstream answers when it has the headers, which it does not get before the verdict on the body.
+#[test]
+fn an_early_answer_does_not_outrun_the_verdict() {
+    let filler = "and+ice+".repeat(1_500);
+    for route in ["", "/open"] {
+        for (end, status) in [("b=2", 200), ("b=1'+UNION+SELECT+password+FROM+users--", 403)] {
+            let more = [("content-type", "application/x-www-form-urlencoded")];
+            let headers = fields("POST", &format!("{route}/early"), &more);
+            let frames = [
+                Frame::Headers { fields: headers, pieces: 1, end_stream: false },
+                Frame::data(format!("a={filler}&").as_bytes(), false),
+                Frame::Pause(PAUSE),
+                Frame::data(end.as_bytes(), false),
+                Frame::Pause(PAUSE),
+                Frame::Trailers(Parts::harmless_trailers()),
+            ];
+            let mut connection = Connection::open(client(), shared().proxy()).unwrap();
+            let answer = connection.exchange(&frames).unwrap_or_default();
+            assert_eq!(answer.status, status, "{route:?}, {end}: {answer:?}");
+        }
+    }
+}
