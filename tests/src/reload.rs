@@ -23,7 +23,7 @@ pub const PATIENT: &[(&str, &str)] = &[
         r#""requests": 20, "per_seconds": 1, "burst": 100"#,
         r#""requests": 100000, "per_seconds": 1, "burst": 100000"#,
     ),
-    ("message_timeout: 0.5s", "message_timeout: 15s"),
+    ("message_timeout: 1s", "message_timeout: 15s"),
     ("{interval: 5s, timeout: 1s}", "{interval: 60s, timeout: 60s}"),
     ("- timeout: 0.25s\n      interval: 0.2s", "- timeout: 15s\n      interval: 0.2s"),
 ];

@@ -11,7 +11,7 @@ use super::{
     Entry, MATCHES_MAX, Part, Said, cut, native, push_files, push_matched_ids, push_rules, text,
 };
 use crate::{
-    decision::Mode,
+    decision::{Mode, REJECT},
     json::{Object, push_string},
     redact::Redaction,
 };
@@ -264,7 +264,7 @@ fn activity(method: &[u8]) -> Known {
 fn outcome(action: &str, mode: Mode, found: bool) -> (Known, Known) {
     match action {
         "drop" => ((2, "Denied"), (6, "Dropped")),
-        "deny" | "redirect" => ((2, "Denied"), (2, "Blocked")),
+        "deny" | "redirect" | REJECT => ((2, "Denied"), (2, "Blocked")),
         // The body of the request never came.
         "pending" => ((0, "Unknown"), (0, "Unknown")),
         _ if found && mode == Mode::DetectionOnly => ((3, "Observed"), (15, "Detected")),
