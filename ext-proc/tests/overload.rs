@@ -14,7 +14,7 @@ const FORM: &str = "content-type: application/x-www-form-urlencoded";
 
 /// Work without an end, were there no limit to it: with that of [`ONE_THREAD`] it is over in a second or so.
 const SLOW: &str = r#"
-    SecRule ARGS:slow "@rx ^(?=((a+)+)+$)b" "id:1,phase:2,deny"
+    SecRule ARGS:slow "@rx ^(a|aa)+\1b$" "id:1,phase:2,deny"
     SecRule ARGS:q "@contains attack" "id:2,phase:2,deny,status:403,log"
 "#;
 
@@ -22,7 +22,7 @@ const ONE_THREAD: &str =
     "inline_body_bytes: 0\nevaluation_threads: 1\nlimits: {backtrack_steps_max: 30000000}\n";
 
 fn slow() -> String {
-    format!("slow={}c", "a".repeat(40))
+    format!("slow={}cb", "a".repeat(60))
 }
 
 /// Sends a request whose evaluation takes long; the answer is awaited by nobody yet.
@@ -43,7 +43,8 @@ async fn begin_from(service: &Service, source: &str) -> Stream {
     stream
 }
 
-const LATE: &str = "immediate 503 glacis_reject_late reject/headers reason=late";
+/// By the engine, which has seen the body, or by the stream that waits for it.
+const LATE: &str = "immediate 503 glacis_reject_late reject/";
 
 /// How long an evaluation takes is for the client to choose: the answer is a verdict, and no error for which Envoy has
 /// a failure mode.
@@ -54,9 +55,9 @@ async fn late_evaluations_are_rejected_at_the_deadline() {
     let began = Instant::now();
     let mut first = begin(&service).await;
     let mut second = begin(&service).await;
-    assert_eq!(first.answer().await, LATE);
+    assert!(first.answer().await.starts_with(LATE));
     // The one behind it has not begun.
-    assert_eq!(second.answer().await, LATE);
+    assert!(second.answer().await.starts_with(LATE));
     let waited = began.elapsed();
     // Both are recorded when the thread comes to them; so it was the deadline that came first.
     counted(&service, "glacis_requests_total{profile=\"default\",verdict=\"reject\"} 2").await;
@@ -175,7 +176,7 @@ async fn what_is_evaluated_on_a_thread_of_its_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn headers_may_be_late_as_well() {
     for (deadline, expected) in
-        [(1, "immediate 503 glacis_reject_late"), (0, "request_headers allow/headers")]
+        [(1, "immediate 503 glacis_reject_late"), (0, "immediate 400 glacis_reject_patterns")]
     {
         // Evaluated at once, and on a thread.
         for more in [0, 20_000] {

@@ -21,6 +21,8 @@ pub enum Rejection {
     BodyTooLarge,
     /// Rules took more steps than they may (`SecRuleStepsLimit`).
     RuleSteps,
+    /// A pattern with look-around or back-references gave up (`SecPatternLimitAction`): whether it matches is not known.
+    Patterns,
     /// There are more headers or cookies than are inspected.
     Headers,
     /// There are more arguments than are inspected.
@@ -34,7 +36,7 @@ pub enum Rejection {
 
 impl Rejection {
     /// Every limit.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Late,
         Self::QueueFull,
         Self::MaxStreams,
@@ -42,6 +44,7 @@ impl Rejection {
         Self::BodyOverflow,
         Self::BodyTooLarge,
         Self::RuleSteps,
+        Self::Patterns,
         Self::Headers,
         Self::Arguments,
         Self::ResponseTooLarge,
@@ -59,6 +62,7 @@ impl Rejection {
             Self::BodyOverflow => "body_overflow",
             Self::BodyTooLarge => "body_too_large",
             Self::RuleSteps => "rule_steps",
+            Self::Patterns => "patterns",
             Self::Headers => "headers",
             Self::Arguments => "arguments",
             Self::ResponseTooLarge => "response_too_large",
@@ -78,7 +82,7 @@ impl Rejection {
             | Self::RuleSteps => 503,
             Self::BodyTooLarge => 413,
             Self::Headers => 431,
-            Self::Arguments | Self::MalformedUpgrade => 400,
+            Self::Patterns | Self::Arguments | Self::MalformedUpgrade => 400,
             Self::ResponseTooLarge => 500,
         }
     }
@@ -94,6 +98,7 @@ impl Rejection {
             | Self::BodyOverflow => true,
             Self::BodyTooLarge
             | Self::RuleSteps
+            | Self::Patterns
             | Self::Headers
             | Self::Arguments
             | Self::ResponseTooLarge
@@ -109,10 +114,12 @@ impl Rejection {
         Some(match refusal {
             Refusal { status: 413, .. } => Self::BodyTooLarge,
             Refusal { status: 431, .. } => Self::Headers,
-            Refusal { status: 400, .. } => Self::Arguments,
+            Refusal { status: 400, .. } if flags.arguments_dropped => Self::Arguments,
+            Refusal { status: 400, .. } => Self::Patterns,
             Refusal {
                 phase: Phase::ResponseHeaders | Phase::ResponseBody, status: 500, ..
-            } => Self::ResponseTooLarge,
+            } if flags.response_body_truncated => Self::ResponseTooLarge,
+            Refusal { status: 500, .. } => Self::Patterns,
             _ if flags.deadline_passed => Self::Late,
             _ => Self::RuleSteps,
         })
