@@ -104,6 +104,31 @@ async fn a_profile_may_leave_what_is_late_to_the_failure_mode() {
     counted(&service, "glacis_requests_total{profile=\"default\",verdict=\"none\"} 2").await;
 }
 
+/// `late` says nothing about bodies for which there is no memory.
+#[tokio::test]
+async fn the_failure_mode_is_not_asked_about_memory() {
+    let config = "body_bytes_max: 1000\nlate: fail\n";
+    let service = Service::start(config, SLOW).await;
+    let mut stream = Stream::open(service.channel().await).await.unwrap();
+    stream.send(&Sent::post("/", &[FORM])).await;
+    assert!(stream.answer().await.starts_with("request_headers pending"));
+    stream.send(&Sent::body(&"a".repeat(1_001), true)).await;
+    assert!(stream.answer().await.starts_with("immediate 503 glacis_reject_body_overflow"));
+}
+
+/// What Envoy has given away it gets back, although nobody has looked at it.
+#[tokio::test(flavor = "multi_thread")]
+async fn in_detection_mode_a_full_queue_gives_back_what_is_in_full_duplex() {
+    let config = format!("{ONE_THREAD}mode: detection\nevaluation_queue_max: 0\n");
+    let service = Service::start(&config, SLOW).await;
+    let mut stream = Stream::open(service.channel().await).await.unwrap();
+    stream.send(&Sent::post("/", &[FORM]).modes("FULL_DUPLEX_STREAMED", "NONE")).await;
+    stream.send(&Sent::body("q=attack", true)).await;
+    let headers = stream.answer().await;
+    assert!(headers.starts_with("request_headers allow/body uninspected=late"), "{headers}");
+    assert_eq!(stream.answer().await, "request_body back=q=attack end");
+}
+
 /// A profile that only looks on refuses nothing because it is slow.
 #[tokio::test(flavor = "multi_thread")]
 async fn in_detection_mode_late_requests_pass() {

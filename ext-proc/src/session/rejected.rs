@@ -4,10 +4,11 @@
 //! is an answer with a 5xx or 4xx of this service, whatever the route's failure mode is. `late: fail` leaves what could
 //! not be evaluated in time to the failure mode.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use glacis_inspector::{
-    Decision, LatePolicy, REJECT, Rejection, RequestHead, Uninspected, client_of, request_id,
+    Decision, Inspector, LatePolicy, REJECT, Rejection, RequestHead, Uninspected, client_of,
+    request_id,
 };
 use glacis_service::{Client, chance, now};
 use tonic::Status;
@@ -51,20 +52,25 @@ impl Session {
             let answer = self.follow(&decision, part, Vec::new());
             return self.or_fail(vec![answer]);
         }
-        let fallback = self.without_verdict(&message.message);
+        let Some(fallback) = self.without_verdict(&message.message) else {
+            // In full duplex the body has to be given back, which an answer to the message does: its evaluation ends
+            // before the first rule.
+            self.due = Some(Instant::now());
+            return self.answer(message);
+        };
         self.give_up();
-        match fallback {
-            Some(fallback) => {
-                self.shared.metrics.uninspected(Uninspected::Late);
-                Ok(vec![fallback.given(self.shared.metrics())])
-            }
-            None => Err(self.failure(rejection)),
-        }
+        self.shared.metrics.uninspected(Uninspected::Late);
+        Ok(vec![fallback.given(self.shared.metrics())])
     }
 
     /// The answers, unless the request was not evaluated in time and its profile leaves that to Envoy's failure mode.
     pub(super) fn or_fail(&mut self, answers: Vec<Answer>) -> Answered {
-        let rejection = self.inspector.as_ref().and_then(|inspector| inspector.rejection());
+        // `body_overflow` decides about bodies that find no memory.
+        let is_of_memory = |inspector: &&Inspector| {
+            inspector.receipt().uninspected == Some(Uninspected::BodyOverflow)
+        };
+        let inspector = self.inspector.as_ref().filter(|_| self.refused);
+        let rejection = inspector.filter(|it| !is_of_memory(it)).and_then(Inspector::rejection);
         match rejection.filter(|rejection| rejection.is_of_load()) {
             Some(rejection) if self.late_policy() == LatePolicy::Fail => {
                 self.give_up();

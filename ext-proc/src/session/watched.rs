@@ -6,7 +6,7 @@ use std::sync::Arc;
 use glacis_inspector::{Decision, End, Uninspected};
 use glacis_service::chance;
 
-use super::{Half, Session, end_of, part};
+use super::{Half, Session, framing::end_of, part};
 use crate::{
     out_of_band::{Dropped, OutOfBand, Task, left_out},
     profile::Profile,
