@@ -24,6 +24,7 @@ mod duplex;
 mod envoy_canary;
 mod grpc;
 mod metrics;
+mod missed_bodies;
 mod out_of_band;
 mod profile;
 mod proposal;

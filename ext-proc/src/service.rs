@@ -11,6 +11,7 @@ use std::{collections::VecDeque, fmt, io, panic::catch_unwind, path::Path, sync:
 use glacis_inspector::Rejection;
 use glacis_rules::Record;
 use glacis_service::{Readiness, overload};
+use tokio::time::{Sleep, sleep};
 use tokio_stream::Stream;
 use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap, service::Routes};
 
@@ -27,7 +28,7 @@ use crate::{
     reload::Reloader,
     reply::Answer,
     ruleset::{Host, Rulesets},
-    session::Session,
+    session::{HEAD_PATIENCE, Session},
     shared::Shared,
     trace::Tracer,
     wire::{Incoming, Message, ProcessingRequest, WireError},
@@ -35,7 +36,7 @@ use crate::{
 };
 
 /// Bytes of headers that are evaluated at once. Larger ones are rare, and may take milliseconds.
-const INLINE_HEAD_BYTES_MAX: usize = 16 << 10;
+pub(crate) const INLINE_HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// The key of gRPC metadata that names a profile.
 const PROFILE_HEADER: &str = "glacis-profile";
@@ -119,6 +120,7 @@ impl Processor {
             messages: request.into_inner(),
             state: State::Waiting(Box::new(session)),
             answers: VecDeque::new(),
+            patience: None,
             shared: Arc::clone(&self.shared),
             _stream: stream,
         }))
@@ -138,6 +140,8 @@ pub(crate) struct Answers {
     state: State,
     /// Answers that are still to be given.
     answers: VecDeque<Answer>,
+    /// Runs while a body keeps Envoy waiting.
+    patience: Option<Pin<Box<Sleep>>>,
     shared: Arc<Shared>,
     _stream: OpenStream,
 }
@@ -183,19 +187,16 @@ impl Stream for Answers {
                         return Poll::Ready(Some(answer.ok_or_else(|| this.lost(lost))));
                     }
                 },
-                State::Waiting(session) => {
+                State::Waiting(mut session) => {
                     match Pin::new(&mut this.messages).poll_next(context) {
-                        Poll::Pending => {
-                            this.state = State::Waiting(session);
-                            return Poll::Pending;
-                        }
-                        // Envoy has closed the stream. If it did so while a verdict was due, OK would
-                        // be a verdict.
-                        Poll::Ready(None) => {
-                            let cut = !session.may_end();
-                            let end = cut.then(|| Err(Status::aborted("ended before a verdict")));
-                            return Poll::Ready(end);
-                        }
+                        Poll::Pending => match this.without_body(&mut session, context) {
+                            Some(answered) => (session, answered),
+                            None => {
+                                this.state = State::Waiting(session);
+                                return Poll::Pending;
+                            }
+                        },
+                        Poll::Ready(None) => return Poll::Ready(closed(&session).map(Err)),
                         // Envoy has reset the stream, or sent what cannot be read: a message beyond
                         // `max_message_bytes` above all, which must not pass for want of an answer.
                         Poll::Ready(Some(Err(status))) => {
@@ -260,6 +261,27 @@ impl Answers {
         }
     }
 
+    /// What a request is answered whose body does not come, if its headers suffice for a refusal.
+    fn without_body(
+        &mut self,
+        session: &mut Session,
+        context: &mut Context<'_>,
+    ) -> Option<Answered> {
+        if !session.can_refuse_before_body() {
+            self.patience = None;
+            return None;
+        }
+        let timer = self.patience.get_or_insert_with(|| Box::pin(sleep(HEAD_PATIENCE)));
+        if timer.as_mut().poll(context).is_pending() {
+            return None;
+        }
+        self.patience = None;
+        session.answer_by(self.shared.due());
+        let refuse = |session: &mut Session| Ok(Vec::from_iter(session.refuse_before_body()));
+        let answered = guarded(session, refuse);
+        (!matches!(&answered, Ok(answers) if answers.is_empty())).then_some(answered)
+    }
+
     /// What a stream ends with whose evaluation was lost.
     fn lost(&self, lost: Lost) -> Status {
         match lost {
@@ -297,7 +319,11 @@ fn is_long(session: &Session, message: &Incoming) -> bool {
 
 /// Answers a message, and makes an error of a panic: a bug must not be a way past the rules.
 pub(crate) fn answer(session: &mut Session, message: Incoming) -> Answered {
-    catch_unwind(AssertUnwindSafe(|| session.answer(message))).unwrap_or_else(|_| {
+    guarded(session, |session| session.answer(message))
+}
+
+fn guarded(session: &mut Session, answer: impl FnOnce(&mut Session) -> Answered) -> Answered {
+    catch_unwind(AssertUnwindSafe(|| answer(session))).unwrap_or_else(|_| {
         session.give_up();
         session.shared().metrics().error(ErrorKind::Panic);
         tracing::error!("inspection panicked: a bug; the stream ends with an error");
@@ -307,6 +333,11 @@ pub(crate) fn answer(session: &mut Session, message: Incoming) -> Answered {
 
 fn internal() -> Status {
     Status::internal("inspection failed")
+}
+
+/// The end of a stream that Envoy has closed. If it did so while a verdict was due, OK would be a verdict.
+fn closed(session: &Session) -> Option<Status> {
+    (!session.may_end()).then(|| Status::aborted("ended before a verdict"))
 }
 
 /// The end of a stream whose next message could not be had. A reset is Envoy's right and no error: the

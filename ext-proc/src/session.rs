@@ -5,6 +5,7 @@
 //! duplex once the verdict is there, see `duplex`); a message out of order is an error of the stream,
 //! which Envoy treats by its failure mode, and never an answer that lets something pass.
 
+mod before_body;
 mod end;
 mod framing;
 mod rejected;
@@ -12,6 +13,8 @@ mod watched;
 
 use std::{sync::Arc, time::Instant};
 
+use before_body::Awaited;
+pub(crate) use before_body::HEAD_PATIENCE;
 use framing::{after_body, end_of};
 use glacis_engine::Deadline;
 use glacis_inspector::{
@@ -71,6 +74,8 @@ pub(crate) struct Session {
     /// `None` until the request's headers have come, once the exchange is over, and where it is evaluated out of
     /// band only.
     inspector: Option<Inspector>,
+    /// The request's headers, while its body has not begun to come and may not be needed for a refusal.
+    awaited: Option<Box<Awaited>>,
     /// The name of a request that is evaluated out of band only.
     watched: Option<String>,
     /// Writes down what is to be evaluated when it has been answered; and whether a shadow looks at it too.
@@ -141,6 +146,7 @@ impl Session {
             traced: None,
             profile: None,
             inspector: None,
+            awaited: None,
             watched: None,
             recorder: None,
             modes: Modes::default(),
@@ -211,6 +217,7 @@ impl Session {
         let answer = match &sent.message {
             Message::RequestHeaders(head) => self.request_headers(head)?,
             message => {
+                self.awaited = None;
                 self.record(message);
                 self.later(message)?
             }
@@ -230,6 +237,10 @@ impl Session {
         let piece = match sent.message {
             Message::RequestBody(body) | Message::ResponseBody(body) => {
                 Some((body.bytes, body.end_of_stream))
+            }
+            Message::RequestHeaders(head) => {
+                self.keep_headers(head);
+                None
             }
             _ => None,
         };
@@ -321,6 +332,9 @@ impl Session {
             }
         }
         let wants_response = inspector.wants_response();
+        if decision == Decision::NeedBody && inspector.can_refuse_before_body() {
+            self.awaited = Some(Box::new(Awaited::new(id, time, (lot, audit_lot))));
+        }
         self.request = match decision {
             Decision::NeedBody => Half::Body(Self::mode_for_body(self.modes.request)),
             Decision::Continue | Decision::Reply(_) => Half::Done,

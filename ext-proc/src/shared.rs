@@ -5,13 +5,13 @@ use std::{
     io,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Instant,
 };
 
 use glacis_inspector::{Hints, Inspector, Rejection, UnknownProfile};
-use glacis_service::{Evaluators, Priority, alarm::AlarmLog, now, reload::Reloads};
+use glacis_service::{Client, Evaluators, Priority, alarm::AlarmLog, now, reload::Reloads};
 
 use crate::{
     admission::{Pool, Streams},
@@ -21,15 +21,13 @@ use crate::{
     config::Config,
     document::Document,
     metrics::Metrics,
+    missed_bodies::MissedBodies,
     out_of_band::OutOfBand,
     profile::Profile,
     recent::Recent,
     ruleset::Rulesets,
     trace::{Exchange, Tracer},
 };
-
-/// Bodies in a row that have to be missed before it is not clients that went away.
-const MISSED_MAX: u32 = 3;
 
 /// Open streams up to which each may keep an inspector after its verdict, so that the answer need not wait for the
 /// end of the evaluation, and all of its inspector's memory while it waits.
@@ -58,7 +56,7 @@ pub(crate) struct Shared {
     pub(crate) envoy_buffer_bytes: usize,
     alarms: AlarmLog,
     /// Bodies in a row that were asked for and did not come.
-    bodies_missed: AtomicU32,
+    bodies: MissedBodies,
     /// Whether Envoy brings responses that no rules look at: their status belongs into records.
     unasked_responses: AtomicBool,
     pub(crate) recent: Recent,
@@ -100,7 +98,7 @@ impl Shared {
             streams: Arc::new(Streams::new(config.max_streams)),
             envoy_buffer_bytes: config.envoy_buffer_bytes,
             alarms: AlarmLog::default(),
-            bodies_missed: AtomicU32::new(0),
+            bodies: MissedBodies::default(),
             unasked_responses: AtomicBool::new(false),
             recent: Recent::new(config.recent.requests_max),
             bans,
@@ -117,16 +115,12 @@ impl Shared {
 
     /// A body that was asked for has come.
     pub(crate) fn body_came(&self) {
-        // Mostly it is 0, and reading does not take it away from other threads.
-        if self.bodies_missed.load(Ordering::Relaxed) > 0 {
-            self.bodies_missed.store(0, Ordering::Relaxed);
-        }
+        self.bodies.came();
     }
 
-    /// A body that was asked for has not come, and neither has a response. One may be a client that went away.
-    pub(crate) fn body_missed(&self) {
-        let missed = self.bodies_missed.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        if missed >= MISSED_MAX {
+    /// A body of this client that was asked for has not come, and neither has a response.
+    pub(crate) fn body_missed(&self, client: Option<Client>) {
+        if self.bodies.missed(client) {
             self.alarm(Alarm::ModeOverrideIgnored);
         }
     }

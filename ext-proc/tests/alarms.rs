@@ -124,24 +124,30 @@ async fn each_alarm_has_its_cause() {
     }
 }
 
-/// One body that does not come may be a client that went away; three in a row are no accident.
+/// One body that does not come may be a client that went away; three in a row are no accident, where none has ever come.
+/// Afterwards it takes three clients: one that hangs up again and again says nothing about Envoy.
 #[tokio::test]
 async fn bodies_that_never_come() {
     let service = Service::start("", RULES).await;
     let alarms =
         |count: u32| format!("glacis_alarms_total{{kind=\"mode_override_ignored\"}} {count}");
-    for (comes, count) in [
-        (false, 0),
-        (false, 0),
-        (true, 0),
-        (false, 0),
-        (false, 0),
-        (false, 1),
-        (false, 2),
-        (true, 2),
+    for (client, comes, count) in [
+        (1, false, 0),
+        (1, false, 0),
+        (1, true, 0),
+        (1, false, 0),
+        (1, false, 0),
+        (1, false, 0),
+        (1, false, 0),
+        (2, false, 0),
+        (3, false, 1),
+        (3, false, 2),
+        (1, true, 2),
+        (4, false, 2),
     ] {
+        let source = format!("192.0.2.{client}:1234");
         let mut stream = Stream::open(service.channel().await).await.unwrap();
-        stream.send(&good(Sent::post("/", &[FORM]))).await;
+        stream.send(&good(Sent::post("/", &[FORM])).source(&source)).await;
         stream.answer().await;
         if comes {
             stream.send(&Sent::body("a=b", true)).await;

@@ -158,6 +158,29 @@ impl Inspector {
         self.evaluate_request()
     }
 
+    /// Whether the request can be refused before its body has come, see [`Self::refuse_before_body`].
+    #[must_use]
+    pub fn can_refuse_before_body(&self) -> bool {
+        self.stage == Stage::RequestBody
+            && !self.body_seen
+            && self.mode() == Mode::Blocking
+            && self.transaction.program().can_refuse_before_body()
+    }
+
+    /// Refuses the request if rules do so on its headers alone, and would do so with any body. `None` where the body
+    /// has to be waited for; the request then has to [begin anew](Self::request_headers).
+    pub fn refuse_before_body(&mut self) -> Option<Decision> {
+        if !self.can_refuse_before_body() {
+            return None;
+        }
+        self.transaction.set_deadline(self.deadline);
+        if !self.transaction.refuses_before_body() {
+            return None;
+        }
+        self.request_evaluated = true;
+        self.refusal()
+    }
+
     /// Has the evaluation of each further message end by `deadline`; without one it ends by its limit of steps alone.
     /// An evaluation that ends so is rejected where rules may block ([`Rejection::Late`]).
     pub const fn set_deadline(&mut self, deadline: Option<Deadline>) {

@@ -1,6 +1,12 @@
 //! Limits that a request has reached, and for which it is rejected: not an attack that a rule has found.
 
-use glacis_engine::{Flags, Phase, Refusal};
+use glacis_engine::{Flags, MatchedRule, Phase, Refusal};
+
+/// The tag of a rule that refuses for as many arguments as are kept: there may have been more.
+const TAG_ARGUMENTS: &str = "glacis/limit/arguments";
+
+/// The tag of a rule that refuses for a body which could not be read, where that may be due to a limit.
+const TAG_BODY: &str = "glacis/limit/body";
 
 /// The limit for which a request is rejected where rules may block.
 ///
@@ -27,6 +33,8 @@ pub enum Rejection {
     Headers,
     /// There are more arguments than are inspected.
     Arguments,
+    /// The body reaches a limit of those who read it: parts, depth, elements, bytes without files, names of files.
+    BodyLimits,
     /// The body of the response is larger than what is inspected.
     ResponseTooLarge,
     /// The request asks for a WebSocket and is no handshake (RFC 6455, 4.1): it has another method than GET, a body, or
@@ -36,7 +44,7 @@ pub enum Rejection {
 
 impl Rejection {
     /// Every limit.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Late,
         Self::QueueFull,
         Self::MaxStreams,
@@ -47,6 +55,7 @@ impl Rejection {
         Self::Patterns,
         Self::Headers,
         Self::Arguments,
+        Self::BodyLimits,
         Self::ResponseTooLarge,
         Self::MalformedUpgrade,
     ];
@@ -65,6 +74,7 @@ impl Rejection {
             Self::Patterns => "patterns",
             Self::Headers => "headers",
             Self::Arguments => "arguments",
+            Self::BodyLimits => "body_limits",
             Self::ResponseTooLarge => "response_too_large",
             Self::MalformedUpgrade => "malformed_upgrade",
         }
@@ -82,7 +92,7 @@ impl Rejection {
             | Self::RuleSteps => 503,
             Self::BodyTooLarge => 413,
             Self::Headers => 431,
-            Self::Patterns | Self::Arguments | Self::MalformedUpgrade => 400,
+            Self::Patterns | Self::Arguments | Self::BodyLimits | Self::MalformedUpgrade => 400,
             Self::ResponseTooLarge => 500,
         }
     }
@@ -101,17 +111,27 @@ impl Rejection {
             | Self::Patterns
             | Self::Headers
             | Self::Arguments
+            | Self::BodyLimits
             | Self::ResponseTooLarge
             | Self::MalformedUpgrade => false,
         }
     }
 
-    /// The limit for which the engine has refused without a rule.
-    pub(crate) fn of(refusal: &Refusal, flags: Flags) -> Option<Self> {
-        if refusal.rule.is_some() {
-            return None;
+    /// The limit for which a rule has refused that says so by a tag: the base configuration leaves it to rules what
+    /// becomes of a body that reaches a limit.
+    pub(crate) fn by_rule(rule: &MatchedRule<'_>, flags: Flags) -> Option<Self> {
+        let has = |tag: &str| rule.tags.iter().any(|own| **own == *tag);
+        let of_body = flags.body_limit_reached && has(TAG_BODY);
+        if has(TAG_ARGUMENTS) || of_body && flags.arguments_dropped {
+            Some(Self::Arguments)
+        } else {
+            of_body.then_some(Self::BodyLimits)
         }
-        Some(match refusal {
+    }
+
+    /// The limit for which the engine has refused without a rule.
+    pub(crate) const fn of(refusal: &Refusal, flags: Flags) -> Self {
+        match refusal {
             Refusal { status: 413, .. } => Self::BodyTooLarge,
             Refusal { status: 431, .. } => Self::Headers,
             Refusal { status: 400, .. } if flags.arguments_dropped => Self::Arguments,
@@ -122,6 +142,6 @@ impl Rejection {
             Refusal { status: 500, .. } => Self::Patterns,
             _ if flags.deadline_passed => Self::Late,
             _ => Self::RuleSteps,
-        })
+        }
     }
 }

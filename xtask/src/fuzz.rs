@@ -31,6 +31,7 @@ const TARGETS: &[Target] = &[
     Target { name: "body_processors", bytes_max: 4096, dictionary: "http", seeds: bodies },
     Target { name: "pattern", bytes_max: 512, dictionary: "pattern", seeds: patterns },
     Target { name: "chunking", bytes_max: 2048, dictionary: "http", seeds: in_pieces },
+    Target { name: "before_body", bytes_max: 2048, dictionary: "attacks", seeds: ruled },
     Target { name: "fast_path", bytes_max: 2048, dictionary: "attacks", seeds: ruled },
     Target { name: "transaction_calls", bytes_max: 2048, dictionary: "http", seeds: calls },
 ];

@@ -8,11 +8,13 @@
 //! 5. [`Compiler::finish`]: order by phase, resolve markers, note what the program needs; [`placebo`] warns
 //!    of what does nothing; [`fold`] and [`settle`] do beforehand what does not depend on the request, and
 //!    [`unseen`] finds the chains that leave nothing behind; all three go by [`effects`], the one description
-//!    of what a rule reads and writes.
+//!    of what a rule reads and writes. [`before_body`] finds the rules that may refuse a request whose body has
+//!    not come.
 //!
 //! No pass stops at its first error: all that is wrong is reported together.
 
 mod actions;
+mod before_body;
 mod effects;
 mod fold;
 mod gates;
@@ -27,6 +29,7 @@ mod updates;
 
 pub(crate) use actions::SEVERITIES;
 pub(crate) use fold::Folded;
+use fold::Foresight;
 pub(crate) use unseen::{Unseen, UnseenChains};
 
 use std::collections::HashMap;
@@ -431,7 +434,8 @@ impl<'s> Compiler<'s> {
         self.placebo(&rules, &phases, &markers);
         let sieves = self.build_sieves(&mut rules);
         gates::open_where_removals_backtrack(&mut rules);
-        let (folded, unseen) = self.fold(&rules, &phases, &markers, &captures);
+        let Foresight { folded, unseen, unknown_before_body } =
+            self.foresee(&rules, &phases, &markers, &captures);
         let response_body_rules = self.looks_at_response_body(&rules);
         let logs_response = self.logs_response(&rules);
         let recall = Recall::new(&rules);
@@ -460,6 +464,7 @@ impl<'s> Compiler<'s> {
             known_text_steps: recall.as_ref().map_or(0, Recall::steps),
             recall,
             unseen,
+            unknown_before_body,
             xpaths: self.xpaths,
             tx_names: self.tx_names,
             tx_index,

@@ -73,6 +73,9 @@ pub struct Program {
     pub(crate) known_text_steps: u64,
     /// The chains that need not run where they would leave nothing behind.
     pub(crate) unseen: UnseenChains,
+    /// The rules of phase 2 that are left out while the request's body has not come; `None` where rules allow no
+    /// verdict without it.
+    pub(crate) unknown_before_body: Option<RuleSet>,
     /// Names of the members of `TX` that have a slot, in lower case.
     pub(crate) tx_names: Vec<Box<str>>,
     /// The slots of the named members, sorted by name: for names that come up at run time.
@@ -489,6 +492,15 @@ impl Program {
     #[must_use]
     pub fn rule_count(&self) -> usize {
         self.phases.iter().map(Vec::len).sum()
+    }
+
+    /// Whether a request can be refused before its body has come:
+    /// [`crate::Transaction::refuses_before_body`]. Not where a rule of phase 2 that looks at the body changes which
+    /// other rules run (`ctl`, `skip`, `skipAfter`), or allows the request, nor where rules keep persistent
+    /// collections.
+    #[must_use]
+    pub const fn can_refuse_before_body(&self) -> bool {
+        self.unknown_before_body.is_some()
     }
 
     /// Where evaluation of a phase goes on behind a marker: rules from this index on.

@@ -498,6 +498,45 @@ impl Transaction {
         &self.verdict
     }
 
+    /// Evaluates phase 2 on the request's head while its body has not come. `true` when a rule refuses the request, as
+    /// rules would with any body; the verdict stands then. After `false` nothing can be said without the body, and the
+    /// transaction is of no use: the request has to be [started](Self::start) again.
+    ///
+    /// Some rulesets allow no verdict without the body: see [`Program::can_refuse_before_body`].
+    ///
+    /// ```
+    /// # use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, Start, Transaction};
+    /// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+    /// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+    /// # let time = Duration::from_secs(1_700_000_000);
+    /// # let start = Start { unique_id: "1", time, client: endpoint, server: endpoint };
+    /// let text = r#"SecRuleEngine On
+    ///     SecRequestBodyAccess On
+    ///     SecRule ARGS "@contains /etc/passwd" "id:1,phase:2,deny"
+    ///     SecRule &ARGS "@eq 0" "id:2,phase:2,deny""#;
+    /// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+    /// # let program = Arc::new(Program::build(&rules, &NoFiles, Limits::default()).unwrap());
+    /// let refused = |uri: &str| {
+    ///     let mut transaction = Transaction::new(Arc::clone(&program));
+    ///     transaction.start(&start);
+    ///     transaction.request_line(b"POST", uri.as_bytes(), b"HTTP/1.1");
+    ///     transaction.evaluate_request_headers();
+    ///     transaction.refuses_before_body()
+    /// };
+    /// assert!(refused("/?file=/etc/passwd"));
+    /// // The body may bring the argument that rule 2 misses.
+    /// assert!(!refused("/"));
+    /// ```
+    pub fn refuses_before_body(&mut self) -> bool {
+        let program = Arc::clone(&self.program);
+        let Some(unknown) = &program.unknown_before_body else { return false };
+        if !self.wants_request_body() || !self.store.request_body.is_empty() {
+            return false;
+        }
+        self.removed_rules.extend(unknown);
+        self.evaluate_request_body().refusal().is_some_and(|refusal| refusal.rule.is_some())
+    }
+
     /// Reads the request's body, once.
     fn read_request_body(&mut self) {
         if !self.body_read {

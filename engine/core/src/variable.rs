@@ -13,8 +13,19 @@ pub enum Kind {
     Collection,
 }
 
+/// How the values of a variable in phase 2 relate to those that it has without the request's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnderBody {
+    /// They are the same.
+    Same,
+    /// They are the same, and more may follow them.
+    Grows,
+    /// They may be others.
+    Varies,
+}
+
 macro_rules! variables {
-    ($($variant:ident $name:literal $kind:ident $phase:literal $doc:literal;)*) => {
+    ($($variant:ident $name:literal $kind:ident $phase:literal $under_body:ident $doc:literal;)*) => {
         /// A variable that rules can look at.
         ///
         /// ```
@@ -53,6 +64,11 @@ macro_rules! variables {
                 match self { $(Self::$variant => $phase),* }
             }
 
+            /// What the request's body, and the trailers behind it, do to its values.
+            pub(crate) const fn under_body(self) -> UnderBody {
+                match self { $(Self::$variant => UnderBody::$under_body),* }
+            }
+
             /// What it holds, in a sentence.
             #[must_use]
             pub const fn doc(self) -> &'static str {
@@ -70,106 +86,106 @@ macro_rules! variables {
 }
 
 variables! {
-    Args "ARGS" Collection 1 "Arguments of query string and body.";
-    ArgsCombinedSize "ARGS_COMBINED_SIZE" Scalar 1 "Bytes in all names and values of ARGS.";
-    ArgsGet "ARGS_GET" Collection 1 "Arguments of the query string.";
-    ArgsGetNames "ARGS_GET_NAMES" Collection 1 "Names of the arguments of the query string.";
-    ArgsNames "ARGS_NAMES" Collection 1 "Names of the arguments.";
-    ArgsPost "ARGS_POST" Collection 2 "Arguments of the body.";
-    ArgsPostNames "ARGS_POST_NAMES" Collection 2 "Names of the arguments of the body.";
-    AuthType "AUTH_TYPE" Scalar 1 "The scheme named in the Authorization header.";
-    Duration "DURATION" Scalar 1 "Microseconds since the transaction began, as far as the host told.";
-    Env "ENV" Collection 1 "What setenv has set, and what the host has given; not the process's environment.";
-    Files "FILES" Collection 2 "Names of uploaded files as the client gave them, by form field.";
-    FilesCombinedSize "FILES_COMBINED_SIZE" Scalar 2 "Bytes in all uploaded files.";
-    FilesNames "FILES_NAMES" Collection 2 "Form fields that carry a file.";
-    FilesSizes "FILES_SIZES" Collection 2 "Bytes in each uploaded file, by form field.";
-    FilesTmpContent "FILES_TMP_CONTENT" Collection 2 "Content of uploaded files, by form field.";
-    FullRequest "FULL_REQUEST" Scalar 2 "Request line, headers and body.";
-    FullRequestLength "FULL_REQUEST_LENGTH" Scalar 2 "Bytes in FULL_REQUEST.";
-    Geo "GEO" Collection 1 "What @geoLookup has found: COUNTRY_CODE, COUNTRY_NAME and so on.";
-    Global "GLOBAL" Collection 1 "What rules have kept for everybody, once initcol has opened it.";
-    HighestSeverity "HIGHEST_SEVERITY" Scalar 1 "Severity of the gravest match so far; 255 when none.";
-    InboundDataError "INBOUND_DATA_ERROR" Scalar 2 "1 when the request body was longer than its limit.";
-    Ip "IP" Collection 1 "What rules have kept for an address, once initcol has opened it.";
-    MatchedVar "MATCHED_VAR" Scalar 1 "The value that matched last, transformed.";
-    MatchedVarName "MATCHED_VAR_NAME" Scalar 1 "Where that value stood, such as ARGS:id.";
-    MatchedVars "MATCHED_VARS" Collection 1 "All values that the current chain has matched.";
-    MatchedVarsNames "MATCHED_VARS_NAMES" Collection 1 "Where those values stood.";
-    MscPcreError "MSC_PCRE_ERROR" Scalar 1 "1 when a pattern with macros did not compile.";
-    MscPcreLimitsExceeded "MSC_PCRE_LIMITS_EXCEEDED" Scalar 1 "1 when a pattern with look-around reached its limit of steps.";
-    MscStepsLimitExceeded "MSC_STEPS_LIMIT_EXCEEDED" Scalar 5 "1 when rules took more steps than SecRuleStepsLimit.";
-    MultipartBoundaryQuoted "MULTIPART_BOUNDARY_QUOTED" Scalar 2 "1 when the boundary is quoted.";
-    MultipartBoundaryWhitespace "MULTIPART_BOUNDARY_WHITESPACE" Scalar 2 "1 when the boundary holds white space.";
-    MultipartCrlfLfLines "MULTIPART_CRLF_LF_LINES" Scalar 2 "1 when both line ends occur.";
-    MultipartDataAfter "MULTIPART_DATA_AFTER" Scalar 2 "1 when something follows the last boundary.";
-    MultipartDataBefore "MULTIPART_DATA_BEFORE" Scalar 2 "1 when something precedes the first boundary.";
-    MultipartFileLimitExceeded "MULTIPART_FILE_LIMIT_EXCEEDED" Scalar 2 "1 when there are more files than accepted.";
-    MultipartFilename "MULTIPART_FILENAME" Collection 2 "The filename attributes of the parts.";
-    MultipartHeaderFolding "MULTIPART_HEADER_FOLDING" Scalar 2 "1 when a part's header is folded.";
-    MultipartInvalidHeaderFolding "MULTIPART_INVALID_HEADER_FOLDING" Scalar 2 "1 when a part's header is folded wrongly.";
-    MultipartInvalidPart "MULTIPART_INVALID_PART" Scalar 2 "1 when a part is malformed.";
-    MultipartInvalidQuoting "MULTIPART_INVALID_QUOTING" Scalar 2 "1 when an attribute is quoted wrongly.";
-    MultipartLfLine "MULTIPART_LF_LINE" Scalar 2 "1 when a line ends without a carriage return.";
-    MultipartMissingSemicolon "MULTIPART_MISSING_SEMICOLON" Scalar 2 "1 when no semicolon precedes the boundary.";
-    MultipartName "MULTIPART_NAME" Collection 2 "The name attributes of the parts.";
-    MultipartPartHeaders "MULTIPART_PART_HEADERS" Collection 2 "Header lines of the parts, by part name.";
-    MultipartStrictError "MULTIPART_STRICT_ERROR" Scalar 2 "1 when any of the strict checks failed.";
-    MultipartUnmatchedBoundary "MULTIPART_UNMATCHED_BOUNDARY" Scalar 2 "1 when a line looks like a boundary but is none.";
-    OutboundDataError "OUTBOUND_DATA_ERROR" Scalar 4 "1 when the response body was longer than its limit.";
-    PathInfo "PATH_INFO" Scalar 1 "Always empty: a proxy has no script names.";
-    QueryString "QUERY_STRING" Scalar 1 "What follows the question mark, not decoded.";
-    RemoteAddr "REMOTE_ADDR" Scalar 1 "Address of the client.";
-    RemoteHost "REMOTE_HOST" Scalar 1 "Address of the client: names are not looked up.";
-    RemotePort "REMOTE_PORT" Scalar 1 "Port of the client.";
-    ReqbodyError "REQBODY_ERROR" Scalar 2 "1 when the body processor failed.";
-    ReqbodyErrorMsg "REQBODY_ERROR_MSG" Scalar 2 "Why it failed.";
-    ReqbodyProcessor "REQBODY_PROCESSOR" Scalar 1 "URLENCODED, MULTIPART, JSON, XML, RAW or empty.";
-    ReqbodyProcessorError "REQBODY_PROCESSOR_ERROR" Scalar 2 "1 when the body processor failed.";
-    ReqbodyProcessorErrorMsg "REQBODY_PROCESSOR_ERROR_MSG" Scalar 2 "Why it failed.";
-    RequestBasename "REQUEST_BASENAME" Scalar 1 "The last part of REQUEST_FILENAME.";
-    RequestBody "REQUEST_BODY" Scalar 2 "The body, for processors that keep it.";
-    RequestBodyLength "REQUEST_BODY_LENGTH" Scalar 2 "Bytes in the request body that were received for inspection.";
-    RequestCookies "REQUEST_COOKIES" Collection 1 "Cookies.";
-    RequestCookiesNames "REQUEST_COOKIES_NAMES" Collection 1 "Names of the cookies.";
-    RequestFilename "REQUEST_FILENAME" Scalar 1 "The path without query string, percent-decoded once as in ModSecurity 3 and Coraza.";
-    RequestHeaders "REQUEST_HEADERS" Collection 1 "Request headers.";
-    RequestHeadersNames "REQUEST_HEADERS_NAMES" Collection 1 "Names of the request headers.";
-    RequestLine "REQUEST_LINE" Scalar 1 "Method, URI and protocol.";
-    RequestMethod "REQUEST_METHOD" Scalar 1 "The method.";
-    RequestProtocol "REQUEST_PROTOCOL" Scalar 1 "The protocol, such as HTTP/1.1.";
-    RequestUri "REQUEST_URI" Scalar 1 "Path and query string, without scheme and host.";
-    RequestUriRaw "REQUEST_URI_RAW" Scalar 1 "The URI as received.";
-    Resource "RESOURCE" Collection 1 "What rules have kept for a resource, once initcol has opened it.";
-    ResponseBody "RESPONSE_BODY" Scalar 4 "The response body, for the media types inspected.";
-    ResponseContentLength "RESPONSE_CONTENT_LENGTH" Scalar 3 "Bytes in the response body that were received for inspection.";
-    ResponseContentType "RESPONSE_CONTENT_TYPE" Scalar 3 "Media type of the response.";
-    ResponseHeaders "RESPONSE_HEADERS" Collection 3 "Response headers.";
-    ResponseHeadersNames "RESPONSE_HEADERS_NAMES" Collection 3 "Names of the response headers.";
-    ResponseProtocol "RESPONSE_PROTOCOL" Scalar 3 "Protocol of the response.";
-    ResponseStatus "RESPONSE_STATUS" Scalar 3 "Status of the response.";
-    Rule "RULE" Collection 1 "id, rev, severity, logdata and msg of the current rule.";
-    ServerAddr "SERVER_ADDR" Scalar 1 "Address on which the request arrived.";
-    ServerName "SERVER_NAME" Scalar 1 "The host named in the request.";
-    ServerPort "SERVER_PORT" Scalar 1 "Port on which the request arrived.";
-    Session "SESSION" Collection 1 "What rules have kept for a session, once initcol has opened it.";
-    Sessionid "SESSIONID" Scalar 1 "The key under which SESSION was opened.";
-    StatusLine "STATUS_LINE" Scalar 3 "Protocol and status of the response.";
-    Time "TIME" Scalar 1 "Time of the request, hh:mm:ss in UTC.";
-    TimeDay "TIME_DAY" Scalar 1 "Day of the month.";
-    TimeEpoch "TIME_EPOCH" Scalar 1 "Seconds since 1970.";
-    TimeHour "TIME_HOUR" Scalar 1 "Hour, 0 to 23, in UTC.";
-    TimeMin "TIME_MIN" Scalar 1 "Minute.";
-    TimeMon "TIME_MON" Scalar 1 "Month, 0 to 11.";
-    TimeSec "TIME_SEC" Scalar 1 "Second.";
-    TimeWday "TIME_WDAY" Scalar 1 "Day of the week, 0 for Sunday.";
-    TimeYear "TIME_YEAR" Scalar 1 "Year.";
-    Tx "TX" Collection 1 "What rules have set in this transaction.";
-    UniqueId "UNIQUE_ID" Scalar 1 "The host's id of the request.";
-    UrlencodedError "URLENCODED_ERROR" Scalar 1 "1 when an argument has an invalid escape.";
-    User "USER" Collection 1 "What rules have kept for a user, once initcol has opened it.";
-    Userid "USERID" Scalar 1 "The key under which USER was opened.";
-    Xml "XML" Collection 2 "Text (XML:/*) and attributes (XML://@*) of an XML body.";
+    Args "ARGS" Collection 1 Grows "Arguments of query string and body.";
+    ArgsCombinedSize "ARGS_COMBINED_SIZE" Scalar 1 Varies "Bytes in all names and values of ARGS.";
+    ArgsGet "ARGS_GET" Collection 1 Same "Arguments of the query string.";
+    ArgsGetNames "ARGS_GET_NAMES" Collection 1 Same "Names of the arguments of the query string.";
+    ArgsNames "ARGS_NAMES" Collection 1 Grows "Names of the arguments.";
+    ArgsPost "ARGS_POST" Collection 2 Grows "Arguments of the body.";
+    ArgsPostNames "ARGS_POST_NAMES" Collection 2 Grows "Names of the arguments of the body.";
+    AuthType "AUTH_TYPE" Scalar 1 Same "The scheme named in the Authorization header.";
+    Duration "DURATION" Scalar 1 Varies "Microseconds since the transaction began, as far as the host told.";
+    Env "ENV" Collection 1 Varies "What setenv has set, and what the host has given; not the process's environment.";
+    Files "FILES" Collection 2 Grows "Names of uploaded files as the client gave them, by form field.";
+    FilesCombinedSize "FILES_COMBINED_SIZE" Scalar 2 Varies "Bytes in all uploaded files.";
+    FilesNames "FILES_NAMES" Collection 2 Grows "Form fields that carry a file.";
+    FilesSizes "FILES_SIZES" Collection 2 Grows "Bytes in each uploaded file, by form field.";
+    FilesTmpContent "FILES_TMP_CONTENT" Collection 2 Grows "Content of uploaded files, by form field.";
+    FullRequest "FULL_REQUEST" Scalar 2 Varies "Request line, headers and body.";
+    FullRequestLength "FULL_REQUEST_LENGTH" Scalar 2 Varies "Bytes in FULL_REQUEST.";
+    Geo "GEO" Collection 1 Varies "What @geoLookup has found: COUNTRY_CODE, COUNTRY_NAME and so on.";
+    Global "GLOBAL" Collection 1 Varies "What rules have kept for everybody, once initcol has opened it.";
+    HighestSeverity "HIGHEST_SEVERITY" Scalar 1 Varies "Severity of the gravest match so far; 255 when none.";
+    InboundDataError "INBOUND_DATA_ERROR" Scalar 2 Varies "1 when the request body was longer than its limit.";
+    Ip "IP" Collection 1 Varies "What rules have kept for an address, once initcol has opened it.";
+    MatchedVar "MATCHED_VAR" Scalar 1 Varies "The value that matched last, transformed.";
+    MatchedVarName "MATCHED_VAR_NAME" Scalar 1 Varies "Where that value stood, such as ARGS:id.";
+    MatchedVars "MATCHED_VARS" Collection 1 Varies "All values that the current chain has matched.";
+    MatchedVarsNames "MATCHED_VARS_NAMES" Collection 1 Varies "Where those values stood.";
+    MscPcreError "MSC_PCRE_ERROR" Scalar 1 Varies "1 when a pattern with macros did not compile.";
+    MscPcreLimitsExceeded "MSC_PCRE_LIMITS_EXCEEDED" Scalar 1 Varies "1 when a pattern with look-around reached its limit of steps.";
+    MscStepsLimitExceeded "MSC_STEPS_LIMIT_EXCEEDED" Scalar 5 Varies "1 when rules took more steps than SecRuleStepsLimit.";
+    MultipartBoundaryQuoted "MULTIPART_BOUNDARY_QUOTED" Scalar 2 Varies "1 when the boundary is quoted.";
+    MultipartBoundaryWhitespace "MULTIPART_BOUNDARY_WHITESPACE" Scalar 2 Varies "1 when the boundary holds white space.";
+    MultipartCrlfLfLines "MULTIPART_CRLF_LF_LINES" Scalar 2 Varies "1 when both line ends occur.";
+    MultipartDataAfter "MULTIPART_DATA_AFTER" Scalar 2 Varies "1 when something follows the last boundary.";
+    MultipartDataBefore "MULTIPART_DATA_BEFORE" Scalar 2 Varies "1 when something precedes the first boundary.";
+    MultipartFileLimitExceeded "MULTIPART_FILE_LIMIT_EXCEEDED" Scalar 2 Varies "1 when there are more files than accepted.";
+    MultipartFilename "MULTIPART_FILENAME" Collection 2 Grows "The filename attributes of the parts.";
+    MultipartHeaderFolding "MULTIPART_HEADER_FOLDING" Scalar 2 Varies "1 when a part's header is folded.";
+    MultipartInvalidHeaderFolding "MULTIPART_INVALID_HEADER_FOLDING" Scalar 2 Varies "1 when a part's header is folded wrongly.";
+    MultipartInvalidPart "MULTIPART_INVALID_PART" Scalar 2 Varies "1 when a part is malformed.";
+    MultipartInvalidQuoting "MULTIPART_INVALID_QUOTING" Scalar 2 Varies "1 when an attribute is quoted wrongly.";
+    MultipartLfLine "MULTIPART_LF_LINE" Scalar 2 Varies "1 when a line ends without a carriage return.";
+    MultipartMissingSemicolon "MULTIPART_MISSING_SEMICOLON" Scalar 2 Varies "1 when no semicolon precedes the boundary.";
+    MultipartName "MULTIPART_NAME" Collection 2 Grows "The name attributes of the parts.";
+    MultipartPartHeaders "MULTIPART_PART_HEADERS" Collection 2 Grows "Header lines of the parts, by part name.";
+    MultipartStrictError "MULTIPART_STRICT_ERROR" Scalar 2 Varies "1 when any of the strict checks failed.";
+    MultipartUnmatchedBoundary "MULTIPART_UNMATCHED_BOUNDARY" Scalar 2 Varies "1 when a line looks like a boundary but is none.";
+    OutboundDataError "OUTBOUND_DATA_ERROR" Scalar 4 Varies "1 when the response body was longer than its limit.";
+    PathInfo "PATH_INFO" Scalar 1 Same "Always empty: a proxy has no script names.";
+    QueryString "QUERY_STRING" Scalar 1 Same "What follows the question mark, not decoded.";
+    RemoteAddr "REMOTE_ADDR" Scalar 1 Same "Address of the client.";
+    RemoteHost "REMOTE_HOST" Scalar 1 Same "Address of the client: names are not looked up.";
+    RemotePort "REMOTE_PORT" Scalar 1 Same "Port of the client.";
+    ReqbodyError "REQBODY_ERROR" Scalar 2 Varies "1 when the body processor failed.";
+    ReqbodyErrorMsg "REQBODY_ERROR_MSG" Scalar 2 Varies "Why it failed.";
+    ReqbodyProcessor "REQBODY_PROCESSOR" Scalar 1 Same "URLENCODED, MULTIPART, JSON, XML, RAW or empty.";
+    ReqbodyProcessorError "REQBODY_PROCESSOR_ERROR" Scalar 2 Varies "1 when the body processor failed.";
+    ReqbodyProcessorErrorMsg "REQBODY_PROCESSOR_ERROR_MSG" Scalar 2 Varies "Why it failed.";
+    RequestBasename "REQUEST_BASENAME" Scalar 1 Same "The last part of REQUEST_FILENAME.";
+    RequestBody "REQUEST_BODY" Scalar 2 Varies "The body, for processors that keep it.";
+    RequestBodyLength "REQUEST_BODY_LENGTH" Scalar 2 Varies "Bytes in the request body that were received for inspection.";
+    RequestCookies "REQUEST_COOKIES" Collection 1 Same "Cookies.";
+    RequestCookiesNames "REQUEST_COOKIES_NAMES" Collection 1 Same "Names of the cookies.";
+    RequestFilename "REQUEST_FILENAME" Scalar 1 Same "The path without query string, percent-decoded once as in ModSecurity 3 and Coraza.";
+    RequestHeaders "REQUEST_HEADERS" Collection 1 Grows "Request headers.";
+    RequestHeadersNames "REQUEST_HEADERS_NAMES" Collection 1 Grows "Names of the request headers.";
+    RequestLine "REQUEST_LINE" Scalar 1 Same "Method, URI and protocol.";
+    RequestMethod "REQUEST_METHOD" Scalar 1 Same "The method.";
+    RequestProtocol "REQUEST_PROTOCOL" Scalar 1 Same "The protocol, such as HTTP/1.1.";
+    RequestUri "REQUEST_URI" Scalar 1 Same "Path and query string, without scheme and host.";
+    RequestUriRaw "REQUEST_URI_RAW" Scalar 1 Same "The URI as received.";
+    Resource "RESOURCE" Collection 1 Varies "What rules have kept for a resource, once initcol has opened it.";
+    ResponseBody "RESPONSE_BODY" Scalar 4 Varies "The response body, for the media types inspected.";
+    ResponseContentLength "RESPONSE_CONTENT_LENGTH" Scalar 3 Varies "Bytes in the response body that were received for inspection.";
+    ResponseContentType "RESPONSE_CONTENT_TYPE" Scalar 3 Varies "Media type of the response.";
+    ResponseHeaders "RESPONSE_HEADERS" Collection 3 Varies "Response headers.";
+    ResponseHeadersNames "RESPONSE_HEADERS_NAMES" Collection 3 Varies "Names of the response headers.";
+    ResponseProtocol "RESPONSE_PROTOCOL" Scalar 3 Varies "Protocol of the response.";
+    ResponseStatus "RESPONSE_STATUS" Scalar 3 Varies "Status of the response.";
+    Rule "RULE" Collection 1 Varies "id, rev, severity, logdata and msg of the current rule.";
+    ServerAddr "SERVER_ADDR" Scalar 1 Same "Address on which the request arrived.";
+    ServerName "SERVER_NAME" Scalar 1 Same "The host named in the request.";
+    ServerPort "SERVER_PORT" Scalar 1 Same "Port on which the request arrived.";
+    Session "SESSION" Collection 1 Varies "What rules have kept for a session, once initcol has opened it.";
+    Sessionid "SESSIONID" Scalar 1 Varies "The key under which SESSION was opened.";
+    StatusLine "STATUS_LINE" Scalar 3 Varies "Protocol and status of the response.";
+    Time "TIME" Scalar 1 Same "Time of the request, hh:mm:ss in UTC.";
+    TimeDay "TIME_DAY" Scalar 1 Same "Day of the month.";
+    TimeEpoch "TIME_EPOCH" Scalar 1 Same "Seconds since 1970.";
+    TimeHour "TIME_HOUR" Scalar 1 Same "Hour, 0 to 23, in UTC.";
+    TimeMin "TIME_MIN" Scalar 1 Same "Minute.";
+    TimeMon "TIME_MON" Scalar 1 Same "Month, 0 to 11.";
+    TimeSec "TIME_SEC" Scalar 1 Same "Second.";
+    TimeWday "TIME_WDAY" Scalar 1 Same "Day of the week, 0 for Sunday.";
+    TimeYear "TIME_YEAR" Scalar 1 Same "Year.";
+    Tx "TX" Collection 1 Varies "What rules have set in this transaction.";
+    UniqueId "UNIQUE_ID" Scalar 1 Same "The host's id of the request.";
+    UrlencodedError "URLENCODED_ERROR" Scalar 1 Varies "1 when an argument has an invalid escape.";
+    User "USER" Collection 1 Varies "What rules have kept for a user, once initcol has opened it.";
+    Userid "USERID" Scalar 1 Varies "The key under which USER was opened.";
+    Xml "XML" Collection 2 Grows "Text (XML:/*) and attributes (XML://@*) of an XML body.";
 }
 
 impl Variable {

@@ -1,6 +1,7 @@
 //! The end of an exchange: with a verdict or without one, at the end of the stream or before.
 
-use glacis_inspector::Mode;
+use glacis_inspector::{Inspector, Mode};
+use glacis_service::Client;
 
 use super::{Half, Session};
 use crate::wire::BodyMode;
@@ -17,7 +18,8 @@ impl Drop for Session {
         // Where the response has come it was said then.
         if self.misses_body() && self.response == Half::Headers && !self.is_over() && !self.observed
         {
-            self.shared.body_missed();
+            let client = self.inspector.as_ref().and_then(Inspector::client).map(Client::from);
+            self.shared.body_missed(client);
         }
         self.conclude();
     }

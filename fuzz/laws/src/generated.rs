@@ -179,6 +179,21 @@ pub(crate) fn programs(rules: &[u8]) -> [Arc<Program>; 2] {
     [program(), program().without_gates()].map(Arc::new)
 }
 
+/// The program of these rules between others.
+pub(crate) fn between(others: [&str; 2], rules: &[u8]) -> Program {
+    let [first, last] = others;
+    of_text(&[first, &compiling(rules).concat(), last].concat())
+}
+
+/// The program of a text, without persistent collections of its own.
+pub(crate) fn of_text(text: &str) -> Program {
+    let bodies = BODIES.lines().filter(|line| !line.contains("initcol"));
+    let bodies: String = bodies.flat_map(|line| [line, "\n"]).collect();
+    let text = ["SecRuleEngine On\n", &bodies, text, "SecMarker END\n"].concat();
+    let input = Input::Text { name: "generated.conf".to_owned(), text };
+    Program::build(&[input], &NoFiles, limits()).expect("the text compiles")
+}
+
 /// The program of these rules under a limit of steps, with texts recalled and without.
 pub(crate) fn within_steps(rules: &[u8], steps_max: usize) -> [Arc<Program>; 2] {
     let mut chains = compiling(rules);

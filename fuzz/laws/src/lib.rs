@@ -11,6 +11,7 @@
     reason = "a broken law is a panic: that is how the fuzzer and a test learn of it"
 )]
 
+mod before_body;
 mod body;
 mod encoded;
 mod generated;
@@ -22,6 +23,7 @@ mod syntax;
 mod transactions;
 mod transformation;
 
+pub use before_body::before_body;
 pub use body::body_processors;
 pub use pattern::pattern;
 pub use rules::compile;
@@ -41,6 +43,7 @@ pub const LAWS: &[(&str, Law)] = &[
     ("body_processors", body_processors),
     ("pattern", pattern),
     ("chunking", chunking),
+    ("before_body", before_body),
     ("fast_path", fast_path),
     ("transaction_calls", transaction_calls),
 ];

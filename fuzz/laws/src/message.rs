@@ -75,14 +75,7 @@ impl<'m> Message<'m> {
         pieces: &[u8],
         waiting: impl Fn(&mut Transaction),
     ) {
-        start(transaction);
-        let (method, rest) = split(self.request.first_line, b" ");
-        let (uri, protocol) = split(rest, b" ");
-        transaction.request_line(method, uri, protocol);
-        for (name, value) in self.request.headers() {
-            transaction.request_header(name, value);
-        }
-        transaction.evaluate_request_headers();
+        self.send_head(transaction);
         waiting(transaction);
         for piece in Pieces::new(self.request.body, pieces) {
             transaction.request_body(piece);
@@ -105,6 +98,23 @@ impl<'m> Message<'m> {
         transaction.evaluate_response_body();
         waiting(transaction);
         transaction.finish(Duration::from_secs(2));
+    }
+
+    /// Sends the head of the request alone, and says whether rules refuse it before its body has come.
+    pub(crate) fn is_refused_before_body(&self, transaction: &mut Transaction) -> bool {
+        self.send_head(transaction);
+        transaction.refuses_before_body()
+    }
+
+    fn send_head(&self, transaction: &mut Transaction) {
+        start(transaction);
+        let (method, rest) = split(self.request.first_line, b" ");
+        let (uri, protocol) = split(rest, b" ");
+        transaction.request_line(method, uri, protocol);
+        for (name, value) in self.request.headers() {
+            transaction.request_header(name, value);
+        }
+        transaction.evaluate_request_headers();
     }
 
     /// Sends it and says all that came of it.
@@ -144,6 +154,21 @@ pub(crate) fn with_values(message: &[u8], values: &[Vec<u8>]) -> Vec<u8> {
         }
     }
     text.extend_from_slice(rest);
+    text
+}
+
+/// A message whose request has a form with these values as its body.
+pub(crate) fn with_body(message: &[u8], values: &[Vec<u8>]) -> Vec<u8> {
+    const FORM: &[u8] = b"Content-Type: application/x-www-form-urlencoded\n";
+    let (head, _) = split(message, b"\n\n");
+    let (first_line, headers) = split(head, b"\n");
+    let mut text = [first_line, b"\n", FORM, headers, b"\n\n"].concat();
+    for (index, value) in values.iter().enumerate() {
+        let mut coded = Vec::new();
+        let changed = Transformation::UrlEncode.apply(value, &mut coded);
+        let coded = if changed { &coded } else { value };
+        text.extend_from_slice(&[b"&", &[b'a' + (index % 4) as u8][..], b"=", coded].concat());
+    }
     text
 }
 

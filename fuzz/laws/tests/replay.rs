@@ -55,6 +55,11 @@ const FIRST: &[(&str, &[u8])] = &[
           Accept: */*\nProxy: b",
     ),
     (
+        "before_body",
+        b"=== rules\naa00ep a\nta00ep [ae]\nAa00fv b\n=== request\nPOST /?a=ae&c=e HTTP/1.1\nHost: a\n\
+          Content-Type: application/x-www-form-urlencoded\n\nb=ae&d=a",
+    ),
+    (
         "transaction_calls",
         b"t\ns\nlPOST=/?a=1\nhContent-Type=text/xml\n1\nb<a>b</a>\n2\nLHTTP/1.1=x\n3\nBc\n4\nd\nsx\n5\n",
     ),

@@ -21,11 +21,17 @@ impl Inspector {
         self.transaction.verdict().refusal().copied().or_else(rejected)
     }
 
-    /// The limit for which the request was rejected, if no rule has refused it.
+    /// The limit for which the request was rejected, if it was not refused for what it is.
     #[must_use]
     pub fn rejection(&self) -> Option<Rejection> {
         match self.transaction.verdict().refusal() {
-            Some(refusal) => Rejection::of(refusal, self.transaction.flags()),
+            Some(refusal) => match refusal.rule {
+                Some(id) => {
+                    let rule = self.transaction.matched_rules().find(|rule| rule.id == id)?;
+                    Rejection::by_rule(&rule, self.transaction.flags())
+                }
+                None => Some(Rejection::of(refusal, self.transaction.flags())),
+            },
             None => self.rejected.map(|(rejection, _)| rejection),
         }
     }

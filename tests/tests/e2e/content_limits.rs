@@ -237,7 +237,11 @@ fn more_content_than_is_inspected() {
         "a".repeat(13_107_200)
     );
     let upload = Request::post("/echo", "multipart/form-data; boundary=b", file).browser();
-    let rows: [(Request, &[(u16, &str)]); 3] = [
+    let deep = ["[".repeat(200), "]".repeat(200)].concat();
+    let rows: [(Request, &[(u16, &str)]); 6] = [
+        (post("/echo", &*arguments), &[(400, "arguments")]),
+        (post("/echo", prose(1_100_000)), &[(400, "body_limits")]),
+        (Request::post("/echo", "application/json", deep).browser(), &[(400, "body_limits")]),
         (Request::get("/echo").header("cookie", cookies).browser(), &[(431, "headers")]),
         (Request::get(&format!("/echo?{arguments}")).browser(), &[(400, "arguments")]),
         // On a busy machine the time may be over before the end of so large a body is there.

@@ -2,6 +2,7 @@
 //! the open route, with the guard and without it. Nothing that a client sends may leave the decision to the failure
 //! mode, since on an open route that means "pass".
 
+mod held;
 mod modes;
 mod requests;
 mod responses;

@@ -68,6 +68,16 @@ impl Folded {
     }
 }
 
+/// What is known of rules before there is a request.
+pub(super) struct Foresight {
+    /// What was evaluated; `None` where that is nothing.
+    pub(super) folded: Option<Folded>,
+    /// What the rest does unseen.
+    pub(super) unseen: UnseenChains,
+    /// See [`super::before_body`].
+    pub(super) unknown_before_body: Option<RuleSet>,
+}
+
 /// A rule that is evaluated when rules are loaded.
 pub(super) enum Outcome {
     /// It depends on the request, or does more than set members of `TX`.
@@ -97,14 +107,14 @@ pub(super) struct Known {
 }
 
 impl Compiler<'_> {
-    /// Evaluates what can be evaluated; `None` where that is nothing. Besides, what the rest does unseen.
-    pub(super) fn fold(
+    /// Finds out what is known of rules before there is a request.
+    pub(super) fn foresee(
         &self,
         rules: &[Rule],
         phases: &[Vec<RuleIndex>; 5],
         markers: &[[u32; 5]],
         captures: &[TxSlot; Capture::GROUPS],
-    ) -> (Option<Folded>, UnseenChains) {
+    ) -> Foresight {
         let mut known = Known::new(self.limits.expansion_bytes_max);
         // Where folding ends early, what was evaluated before stays so.
         let _ = self.evaluate(rules, phases, markers, captures, &mut known);
@@ -113,17 +123,21 @@ impl Compiler<'_> {
         steps[Phase::RequestHeaders.index()] += known.steps;
         let is_left =
             |index: &RuleIndex| !known.folded.contains(*index) && !settled.rules.contains(*index);
-        let left = phases.each_ref().map(|list| list.iter().copied().filter(is_left).collect());
+        let left: [Vec<RuleIndex>; 5] =
+            phases.each_ref().map(|list| list.iter().copied().filter(is_left).collect());
         let starters = left.iter().flatten().copied().collect();
+        let unknown_before_body =
+            self.unknown_before_body(rules, &left, captures, settled.constants.as_ref());
         let unseen = settled.constants.map_or_else(UnseenChains::default, |constants| {
             unseen(rules, starters, captures, &self.tx_names, &constants)
         });
         if left == *phases {
-            return (None, unseen);
+            return Foresight { folded: None, unseen, unknown_before_body };
         }
         let plans = plan::plans(rules, phases, &left, markers, &self.cells, &self.lanes);
         let (members, history) = known.into_members();
-        (Some(Folded { steps, members, history, plans }), unseen)
+        let folded = Some(Folded { steps, members, history, plans });
+        Foresight { folded, unseen, unknown_before_body }
     }
 
     /// Evaluates rules of phase 1 whose outcome is known, from the first on.
