@@ -19,8 +19,32 @@ pub(crate) struct Http {
     plugin: Result<Rc<Plugin>, Unconfigured>,
     /// What the response of the upstream is to get; taken when it has got it.
     response_fields: Vec<Field>,
-    /// The client under which the request is pending.
-    pending: Option<u64>,
+    /// What is counted while its body is awaited.
+    pending: Option<Pending>,
+}
+
+/// A request whose body is awaited.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    /// The client under which it is counted.
+    client: u64,
+    /// Bytes that have come.
+    bytes: u64,
+    /// MiB of them that are counted.
+    mib: u32,
+}
+
+impl Pending {
+    const fn of(client: u64) -> Self {
+        Self { client, bytes: 0, mib: 0 }
+    }
+
+    /// Takes further bytes. Says how many MiB more are to be counted.
+    fn take(&mut self, bytes: usize) -> u32 {
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+        let whole = u32::try_from(self.bytes >> 20).unwrap_or(u32::MAX);
+        whole.saturating_sub(self.mib)
+    }
 }
 
 impl Http {
@@ -30,10 +54,29 @@ impl Http {
 
     /// The request is pending no more, if it was: its body is there, its answer has begun, or it is over.
     fn end_pending(&mut self) {
-        if let (Some(client), Ok(plugin)) = (self.pending.take(), &self.plugin) {
-            plugin.policy.end_pending(client, host::now_ns(), &Proxy);
+        if let (Some(pending), Ok(plugin)) = (self.pending.take(), &self.plugin) {
+            plugin.policy.end_pending(pending.client, pending.mib, host::now_ns(), &Proxy);
             plugin.counters.pending(-1);
         }
+    }
+
+    /// Counts what has come of the body. The answer if that is more than the client may hold.
+    fn grow_pending(&mut self, bytes: usize) -> Option<Answer> {
+        let (Some(pending), Ok(plugin)) = (&mut self.pending, &self.plugin) else { return None };
+        let more = pending.take(bytes);
+        if more == 0 {
+            return None;
+        }
+        let policy = &plugin.policy;
+        let beyond = policy.grow_pending(pending.client, more, host::now_ns(), &Proxy);
+        // What is beyond is counted in shadow mode only.
+        if beyond.is_none_or(Verdict::goes_on) {
+            pending.mib = pending.mib.saturating_add(more);
+        }
+        let verdict = beyond?;
+        host::note_verdict(&policy.property(verdict, &[]));
+        plugin.counters.body_cut();
+        Answer::new(&verdict.into(), policy.rate_limits(), host::request_id)
     }
 
     fn judge(&self, plugin: &Plugin, end_of_stream: bool) -> Judgement {
@@ -122,7 +165,7 @@ impl HttpContext for Http {
         let limits = plugin.policy.rate_limits();
         let answer = Answer::new(&judgement, limits, host::request_id);
         if judgement.pending.is_some() {
-            self.pending = judgement.pending;
+            self.pending = judgement.pending.map(Pending::of);
             plugin.counters.pending(1);
         }
         if answer.is_none() {
@@ -131,11 +174,16 @@ impl HttpContext for Http {
         answered(answer)
     }
 
-    fn on_http_request_body(&mut self, _body_bytes: usize, end_of_stream: bool) -> Action {
+    fn on_http_request_body(&mut self, body_bytes: usize, end_of_stream: bool) -> Action {
         if end_of_stream {
             self.end_pending();
+            return Action::Continue;
         }
-        Action::Continue
+        let answer = self.grow_pending(body_bytes);
+        if answer.is_some() {
+            self.end_pending();
+        }
+        answered(answer)
     }
 
     fn on_http_request_trailers(&mut self, _num_trailers: usize) -> Action {

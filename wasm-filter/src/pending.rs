@@ -1,7 +1,8 @@
-//! Requests whose bodies are still awaited, counted for each client over all workers.
+//! Requests whose bodies are still awaited, and what has come of them, counted for each client over all workers.
 //!
 //! Whoever waits for a body holds something for it: ext_proc a stream, Envoy a buffer. A client that sends
-//! heads and no bodies would hold all of them.
+//! heads and no bodies would hold all of the streams, and one whose bodies have no end all of Envoy's memory.
+//! Bodies are counted in whole MiB, so that small ones cost nothing: the first MiB of each is free.
 //!
 //! Shared data forgets nothing, and a VM may die with requests under way, so that one number for each client
 //! would leak. Each worker writes down how many requests of a client are pending *with it*, and confirms that
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// The most numbers in a set: one for each client and worker.
 pub(crate) const WAYS: usize = 64;
-/// Sets of the table: 1.8 MiB in all when each is full.
+/// Sets of the table: 2 MiB in all when each is full.
 pub(crate) const SETS: u64 = 1_024;
 /// A number that has not been confirmed for so long does not count.
 pub(crate) const STALE_NS: u64 = 30_000_000_000;
@@ -23,13 +24,15 @@ pub(crate) const STALE_NS: u64 = 30_000_000_000;
 const CONFIRM_NS: u64 = 10_000_000_000;
 /// The most numbers that a worker confirms at a tick.
 const CONFIRMED_MAX: usize = 256;
-const KEY_PREFIX: &str = "glacis.wasm/2/p/";
-const ENTRY_BYTES: usize = 28;
+const KEY_PREFIX: &str = "glacis.wasm/3/p/";
+const ENTRY_BYTES: usize = 32;
 
 /// How many a client may have, as the configuration says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) per_client: u32,
+    /// MiB of their bodies, without the first of each.
+    pub(crate) mib_per_client: u32,
     /// Only count and note what would be rejected.
     pub(crate) shadow: bool,
 }
@@ -44,10 +47,37 @@ pub(crate) struct PendingBodies {
     own: RefCell<BTreeMap<u64, Own>>,
 }
 
+/// What a client holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// Requests whose bodies are awaited.
+    pub(crate) requests: u32,
+    /// MiB of them, without the first of each.
+    pub(crate) mib: u32,
+}
+
+impl Held {
+    const NOTHING: Self = Self { requests: 0, mib: 0 };
+
+    const fn and(self, more: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_add(more.requests),
+            mib: self.mib.saturating_add(more.mib),
+        }
+    }
+
+    const fn without(self, less: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_sub(less.requests),
+            mib: self.mib.saturating_sub(less.mib),
+        }
+    }
+}
+
 /// What this worker has of a client.
 #[derive(Clone, Copy, Debug, Default)]
 struct Own {
-    count: u32,
+    held: Held,
     confirmed_ns: u64,
 }
 
@@ -56,7 +86,7 @@ struct Own {
 struct Entry {
     client: u64,
     worker: u64,
-    count: u32,
+    held: Held,
     confirmed_ns: u64,
 }
 
@@ -72,37 +102,53 @@ impl PendingBodies {
     /// Counts a request of this client, unless it has as many as it may; whether that was so. In shadow mode a request
     /// beyond is counted, too.
     pub(crate) fn begin(&self, shared: &impl SharedData, client: u64, now_ns: u64) -> bool {
-        let Settings { per_client, shadow } = self.settings;
+        self.add(shared, client, Held { requests: 1, mib: 0 }, now_ns)
+    }
+
+    /// Counts so many further MiB of a body, unless the client has as many as it may; whether that was so.
+    pub(crate) fn grow(
+        &self,
+        shared: &impl SharedData,
+        client: u64,
+        mib: u32,
+        now_ns: u64,
+    ) -> bool {
+        self.add(shared, client, Held { requests: 0, mib }, now_ns)
+    }
+
+    fn add(&self, shared: &impl SharedData, client: u64, more: Held, now_ns: u64) -> bool {
+        let Settings { per_client, mib_per_client, shadow } = self.settings;
         let known = self.own.try_borrow();
-        let own = known.map_or(0, |known| known.get(&client).map_or(0, |own| own.count));
-        // The worker counts alone where the host fails, or others write all the time.
-        let others = |entries: &[Entry]| {
-            let others = entries.iter().filter(|entry| entry.is_of_another(client, self.worker));
-            others.map(|entry| u64::from(entry.count)).sum::<u64>()
+        let own = known.ok().and_then(|known| known.get(&client).map(|own| own.held));
+        let own = own.unwrap_or_default().and(more);
+        let is_beyond = |others: Held| {
+            let all = own.and(others);
+            all.requests > per_client || all.mib > mib_per_client
         };
-        let is_beyond = |others: u64| u64::from(own) + others >= u64::from(per_client);
-        let mut beyond = is_beyond(0);
+        // The worker counts alone where the host fails, or others write all the time.
+        let mut beyond = is_beyond(Held::NOTHING);
         let _ = change(shared, client, now_ns, |entries| {
-            beyond = is_beyond(others(entries));
+            let others = entries.iter().filter(|entry| entry.is_of_another(client, self.worker));
+            beyond = is_beyond(others.fold(Held::NOTHING, |all, entry| all.and(entry.held)));
             if !beyond || shadow {
-                self.write_down(entries, client, own + 1, now_ns);
+                self.write_down(entries, client, own, now_ns);
             }
             !beyond || shadow
         });
         if let (true, Ok(mut known)) = (!beyond || shadow, self.own.try_borrow_mut()) {
-            known.insert(client, Own { count: own + 1, confirmed_ns: now_ns });
+            known.insert(client, Own { held: own, confirmed_ns: now_ns });
         }
         beyond
     }
 
-    /// A counted request of this client is pending no more.
-    pub(crate) fn end(&self, shared: &impl SharedData, client: u64, now_ns: u64) {
+    /// A counted request of this client is pending no more, nor are so many MiB of its body.
+    pub(crate) fn end(&self, shared: &impl SharedData, client: u64, mib: u32, now_ns: u64) {
         let Ok(mut own) = self.own.try_borrow_mut() else { return };
         let Some(before) = own.get(&client).copied() else { return };
-        let left = before.count.saturating_sub(1);
-        match left {
+        let left = before.held.without(Held { requests: 1, mib });
+        match left.requests {
             0 => own.remove(&client),
-            count => own.insert(client, Own { count, confirmed_ns: now_ns }),
+            _ => own.insert(client, Own { held: left, confirmed_ns: now_ns }),
         };
         // What cannot be taken back is stale soon, or right again with the client's next request.
         let _ = change(shared, client, now_ns, |entries| {
@@ -118,19 +164,19 @@ impl PendingBodies {
         let due = own.iter_mut().filter(|(_, own)| is_due(own));
         for (client, own) in due.take(CONFIRMED_MAX) {
             own.confirmed_ns = now_ns;
-            let count = own.count;
+            let held = own.held;
             let _ = change(shared, *client, now_ns, |entries| {
-                self.write_down(entries, *client, count, now_ns);
+                self.write_down(entries, *client, held, now_ns);
                 true
             });
         }
     }
 
-    /// Puts this worker's number of a client in the place of the one before, if there is room for it.
-    fn write_down(&self, entries: &mut Vec<Entry>, client: u64, count: u32, confirmed_ns: u64) {
+    /// Puts this worker's numbers of a client in the place of those before, if there is room for them.
+    fn write_down(&self, entries: &mut Vec<Entry>, client: u64, held: Held, confirmed_ns: u64) {
         entries.retain(|entry| entry.client != client || entry.worker != self.worker);
-        if count > 0 && entries.len() < WAYS {
-            entries.push(Entry { client, worker: self.worker, count, confirmed_ns });
+        if held.requests > 0 && entries.len() < WAYS {
+            entries.push(Entry { client, worker: self.worker, held, confirmed_ns });
         }
     }
 }
@@ -141,17 +187,18 @@ impl Entry {
     }
 
     fn is_fresh(&self, now_ns: u64) -> bool {
-        self.count > 0 && now_ns.abs_diff(self.confirmed_ns) < STALE_NS
+        self.held.requests > 0 && now_ns.abs_diff(self.confirmed_ns) < STALE_NS
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
         let (client, rest) = bytes.split_first_chunk()?;
         let (worker, rest) = rest.split_first_chunk()?;
-        let (count, rest) = rest.split_first_chunk()?;
+        let (requests, rest) = rest.split_first_chunk()?;
+        let (mib, rest) = rest.split_first_chunk()?;
         Some(Self {
             client: u64::from_le_bytes(*client),
             worker: u64::from_le_bytes(*worker),
-            count: u32::from_le_bytes(*count),
+            held: Held { requests: u32::from_le_bytes(*requests), mib: u32::from_le_bytes(*mib) },
             confirmed_ns: u64::from_le_bytes(*rest.first_chunk()?),
         })
     }
@@ -159,7 +206,8 @@ impl Entry {
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.client.to_le_bytes());
         out.extend_from_slice(&self.worker.to_le_bytes());
-        out.extend_from_slice(&self.count.to_le_bytes());
+        out.extend_from_slice(&self.held.requests.to_le_bytes());
+        out.extend_from_slice(&self.held.mib.to_le_bytes());
         out.extend_from_slice(&self.confirmed_ns.to_le_bytes());
     }
 }
@@ -200,7 +248,7 @@ mod tests {
     const T0: u64 = 1_700_000_000_000_000_000;
 
     fn worker(per_client: u32, worker: u64) -> PendingBodies {
-        PendingBodies::new(Settings { per_client, shadow: false }, worker)
+        PendingBodies::new(Settings { per_client, mib_per_client: 4, shadow: false }, worker)
     }
 
     fn bytes_of(shared: &Memory, set: u64) -> usize {
@@ -215,13 +263,31 @@ mod tests {
         }
         assert!(one.begin(&shared, 7, T0) && one.begin(&shared, 7, T0));
         assert!(!one.begin(&shared, 8, T0), "another client");
-        one.end(&shared, 7, T0);
+        one.end(&shared, 7, 0, T0);
         assert!(!one.begin(&shared, 7, T0) && one.begin(&shared, 7, T0));
         // Nothing is left of what has ended, however often it ends.
-        (0..5).for_each(|_| one.end(&shared, 7, T0));
-        one.end(&shared, 8, T0);
+        (0..5).for_each(|_| one.end(&shared, 7, 0, T0));
+        one.end(&shared, 8, 0, T0);
         assert_eq!((bytes_of(&shared, 7), bytes_of(&shared, 8)), (0, 0));
         assert!(one.own.borrow().is_empty());
+    }
+
+    #[test]
+    fn as_many_bytes_as_a_client_may_have_and_one_more_mib() {
+        let shared = Memory::default();
+        let (one, other) = (worker(9, 1), worker(9, 2));
+        assert!(!one.begin(&shared, 7, T0) && !other.begin(&shared, 7, T0));
+        assert!(!one.grow(&shared, 7, 1, T0) && !other.grow(&shared, 7, 3, T0));
+        assert!(one.grow(&shared, 7, 1, T0) && other.grow(&shared, 7, 1, T0));
+        assert!(!one.begin(&shared, 7, T0), "a small body");
+        assert!(one.begin(&shared, 8, T0) || !one.grow(&shared, 8, 4, T0), "another client");
+        // What was not counted is not taken back.
+        other.end(&shared, 7, 3, T0);
+        assert!(!one.grow(&shared, 7, 3, T0) && one.grow(&shared, 7, 1, T0));
+        one.end(&shared, 7, 4, T0);
+        one.end(&shared, 7, 0, T0);
+        one.end(&shared, 8, 4, T0);
+        assert!(one.own.borrow().is_empty() && bytes_of(&shared, 7) == 0);
     }
 
     #[test]
@@ -231,7 +297,7 @@ mod tests {
         assert!(!one.begin(&shared, 7, T0) && !other.begin(&shared, 7, T0));
         assert!(!one.begin(&shared, 7, T0));
         assert!(one.begin(&shared, 7, T0) && other.begin(&shared, 7, T0));
-        one.end(&shared, 7, T0);
+        one.end(&shared, 7, 0, T0);
         assert!(!other.begin(&shared, 7, T0) && one.begin(&shared, 7, T0));
     }
 
@@ -271,28 +337,30 @@ mod tests {
             shared.lost_writes.set(lost_writes);
             assert!(!one.begin(&shared, 7, T0) && !one.begin(&shared, 7, T0));
             assert!(one.begin(&shared, 7, T0), "{lost_writes} lost writes");
-            one.end(&shared, 7, T0);
+            one.end(&shared, 7, 0, T0);
             assert!(!one.begin(&shared, 7, T0));
         }
         let (shared, one) = (Memory::default(), worker(1, 1));
         shared.broken.set(true);
         assert!(!one.begin(&shared, 7, T0) && one.begin(&shared, 7, T0));
-        one.end(&shared, 7, T0);
+        one.end(&shared, 7, 0, T0);
         shared.broken.set(false);
         for value in [&b"x"[..], &[0xFF; ENTRY_BYTES * 2], &[0xFF; ENTRY_BYTES * (WAYS + 1)]] {
             shared.put(&key_of_set(KEY_PREFIX, 7), value).unwrap();
             assert!(!one.begin(&shared, 7, T0) && one.begin(&shared, 7, T0));
-            one.end(&shared, 7, T0);
+            one.end(&shared, 7, 0, T0);
         }
     }
 
     #[test]
     fn shadow_counts_on() {
         let shared = Memory::default();
-        let one = PendingBodies::new(Settings { per_client: 1, shadow: true }, 1);
+        let one =
+            PendingBodies::new(Settings { per_client: 1, mib_per_client: 0, shadow: true }, 1);
         assert!(!one.begin(&shared, 7, T0));
         assert!(one.begin(&shared, 7, T0) && one.begin(&shared, 7, T0));
-        (0..2).for_each(|_| one.end(&shared, 7, T0));
+        assert!(one.grow(&shared, 7, 1, T0));
+        (0..2).for_each(|_| one.end(&shared, 7, 0, T0));
         assert!(one.begin(&shared, 7, T0), "one is left");
     }
 

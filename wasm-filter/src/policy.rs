@@ -289,7 +289,7 @@ impl Policy {
         if !case.judgement.verdict.goes_on()
             && let Some(client) = case.judgement.pending.take()
         {
-            self.end_pending(client, now_ns, shared);
+            self.end_pending(client, 0, now_ns, shared);
         }
         case.judgement
     }
@@ -328,10 +328,27 @@ impl Policy {
         }
     }
 
-    /// A request that was counted under this client has its body, or never will.
-    pub(crate) fn end_pending(&self, client: u64, now_ns: u64, shared: &impl SharedData) {
+    /// So many further MiB of a body have come, of a request that was counted under this client; the verdict if that
+    /// is more than the client may hold. In shadow mode, and where there is no such verdict, they are counted.
+    pub(crate) fn grow_pending(
+        &self,
+        client: u64,
+        mib: u32,
+        now_ns: u64,
+        shared: &impl SharedData,
+    ) -> Option<Verdict> {
+        let pending = self.pending.as_ref()?;
+        let beyond = pending.grow(shared, client, mib, now_ns);
+        beyond.then_some(match pending.settings().shadow {
+            true => Verdict::ShadowTooManyBodies,
+            false => Verdict::TooManyBodies,
+        })
+    }
+
+    /// A request that was counted under this client has its body, or never will; so many MiB of it were counted.
+    pub(crate) fn end_pending(&self, client: u64, mib: u32, now_ns: u64, shared: &impl SharedData) {
         if let Some(pending) = &self.pending {
-            pending.end(shared, client, now_ns);
+            pending.end(shared, client, mib, now_ns);
         }
     }
 

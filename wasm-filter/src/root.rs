@@ -61,6 +61,7 @@ pub(crate) struct Counters {
     lease_failures: Counter,
     lease_away: Counter,
     pending_bodies: Tally,
+    bodies_cut: Counter,
     first_verdicts: [(&'static str, Tally); 3],
     guard: [(Found, Counter); 4],
 }
@@ -272,6 +273,7 @@ impl Counters {
             lease_failures: Counter::new("glacis_wasm_lease_failures_total"),
             lease_away: Counter::new("glacis_wasm_lease_away_total"),
             pending_bodies: Tally::gauge("glacis_wasm_pending_bodies"),
+            bodies_cut: Counter::new("glacis_wasm_bodies_cut_total"),
             first_verdicts: ["clean", "body", "suspect"]
                 .map(|name| (name, Tally::new(&format!("glacis_wasm_first_verdict_total.{name}")))),
             guard: [Found::Receipt, Found::Clean, Found::MissingAllowed, Found::MissingDenied].map(
@@ -308,6 +310,11 @@ impl Counters {
     /// So many more requests are pending, or fewer.
     pub(crate) fn pending(&self, more: i64) {
         self.pending_bodies.add(more);
+    }
+
+    /// Counts a request that was counted by its headers, and whose client holds too much of bodies now.
+    pub(crate) fn body_cut(&self) {
+        self.bodies_cut.increment();
     }
 
     /// Counts a list that could not be fetched, and logs why if that is not in the log.

@@ -230,6 +230,47 @@ fn bodies_that_do_not_come() {
     });
 }
 
+/// One address holds as much of incomplete bodies as it may; a body that goes beyond is cut, and everybody else's are
+/// not.
+#[test]
+fn bodies_that_do_not_end() {
+    const SOON: Duration = Duration::from_secs(15);
+    const MIB: usize = 1 << 20;
+    const PLUGIN: &str = r#"{"pending_bodies": {"per_client": 8, "mib_per_client": 2}}"#;
+    let own = Own::start("pending-bytes", Setup { plugin: PLUGIN, before: "", feed: 0 });
+    let (slow, other) = (client(), client());
+    let begin = |from, mib: usize| {
+        let mut connection = Connection::open(Some(from), own.0.proxy()).unwrap();
+        let head = format!("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n", 8 * MIB);
+        connection.write(head.as_bytes()).unwrap();
+        // Of a connection that is answered and closed the rest need not be taken.
+        let _ = connection.write(&vec![b'a'; mib * MIB + MIB / 2]);
+        connection
+    };
+    let cut = |own: &Own| own.0.envoy.stat("wasmcustom.glacis_wasm_bodies_cut_total").unwrap();
+    let held = |own: &Own| own.0.envoy.stat("wasmcustom.glacis_wasm_pending_bodies").unwrap();
+    // The first MiB of each is free.
+    let small: Vec<_> = (0..4).map(|_| begin(slow, 0)).collect();
+    let (first, second) = (begin(slow, 1), begin(slow, 1));
+    eventually("six are counted", SOON, || held(&own) == 6);
+    let third = begin(slow, 1).read_head();
+    assert!(third.map_or(true, |answer| answer.status == 429), "the third MiB");
+    eventually("it is counted as cut", SOON, || cut(&own) == 1);
+    let others = begin(other, 2);
+    let post = Request::post("/echo", "text/plain", "12");
+    assert_eq!([own.status(slow, &post), own.status(other, &post)], [200, 200]);
+    drop((small, first, second, others));
+    eventually("nothing is left", SOON, || held(&own) == 0);
+    let again = begin(slow, 2);
+    eventually("it is counted", SOON, || held(&own) == 1);
+    assert_eq!(cut(&own), 1);
+    drop(again);
+    eventually("what was cut is in the log", SOON, || {
+        let noted = own.0.logged(slow, "verdict").unwrap();
+        noted.iter().filter(|verdict| *verdict == "limited:pending_bodies").count() == 1
+    });
+}
+
 const FEED: &str = r#"{"address_lists": {"feeds": [
     {"name": "block", "cluster": "feed", "path": "/block.txt", "refresh_seconds": 1, "required": true}
 ]}}"#;

@@ -20,7 +20,10 @@ fn defaults() {
 
     assert_eq!(config.pending_bodies, None);
     let config = Config::parse(br#"{"pending_bodies": {}}"#).unwrap();
-    assert_eq!(config.pending_bodies, Some(Settings { per_client: 64, shadow: false }));
+    assert_eq!(
+        config.pending_bodies,
+        Some(Settings { per_client: 64, mib_per_client: 128, shadow: false })
+    );
 
     let config = Config::parse(br#"{"rate_limits": [{"requests": 7}]}"#).unwrap();
     let limit = &config.rate_limits[0];
@@ -333,6 +336,10 @@ fn problems() {
         (
             r#"{"rate_limits": [{"requests": 1}, {"requests": 1}]}"#,
             "rate_limits[1].name: \"per-address\" is the name of another limit, too; write",
+        ),
+        (
+            r#"{"pending_bodies": {"mib_per_client": 1048577}}"#,
+            "pending_bodies.mib_per_client: it is 1048577; write a whole number from 0 to 1048576",
         ),
         (
             r#"{"pending_bodies": {"per_client": 0}}"#,
