@@ -10,6 +10,9 @@ use crate::rate_limit::ExtAuthz;
 
 const CONFIG: &str = "ext-authz.yaml";
 
+/// What callers have to send to a lender of [`Lender::start_with_token`].
+pub const TOKEN: &str = "a-token-for-borrowers";
+
 /// A lender, stopped when dropped.
 #[derive(Debug)]
 pub struct Lender {
@@ -28,10 +31,26 @@ impl Lender {
     ///
     /// If it does not start, with the end of its log.
     pub fn start(folder: &Path, keys: &str) -> Outcome<Self> {
+        Self::start_in(Folder::new(folder)?, "", keys)
+    }
+
+    /// The same, for callers that have the [`TOKEN`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Lender::start`].
+    pub fn start_with_token(folder: &Path, keys: &str) -> Outcome<Self> {
         let folder = Folder::new(folder)?;
+        let file = folder.write("token", TOKEN)?;
+        let token = format!(", token_file: {file:?}");
+        Self::start_in(folder, &token, keys)
+    }
+
+    fn start_in(folder: Folder, token: &str, keys: &str) -> Outcome<Self> {
         let [port, admin] = ports::free()?;
         let listen = format!(
-            "listen: {{tcp: \"127.0.0.1:{port}\"}}\nadmin: {{address: \"127.0.0.1:{admin}\"}}\n"
+            "listen: {{tcp: \"127.0.0.1:{port}\"{token}}}\n\
+             admin: {{address: \"127.0.0.1:{admin}\"}}\n"
         );
         let config = folder.write(CONFIG, &format!("{listen}{keys}"))?;
         let service = ExtAuthz::start(&config, admin, &folder)?;

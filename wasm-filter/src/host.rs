@@ -280,14 +280,21 @@ pub(crate) fn call(feed: &Feed) -> Option<u32> {
     hostcalls::dispatch_http_call(cluster, feed.request(), None, Vec::new(), *timeout).ok()
 }
 
-/// Makes a call to a lender; the number of the call, if Envoy makes it.
+/// Makes a call to a lender, with its token if it asks for one; the number of the call, if Envoy makes it.
 ///
 /// Envoy takes the text for a serialised `GrpcService` if it can be read as one, which the name of
 /// a cluster may be by accident; the SDK panics at what Envoy says then. So it is one.
-pub(crate) fn lease_call(cluster: &str, question: &[u8], timeout: Duration) -> Option<u32> {
+pub(crate) fn lease_call(
+    (cluster, token): (&str, Option<&str>),
+    question: &[u8],
+    timeout: Duration,
+) -> Option<u32> {
     let service = grpc_service(cluster)?;
     let (name, method) = (wire::SERVICE, wire::METHOD);
-    hostcalls::dispatch_grpc_call(&service, name, method, Vec::new(), Some(question), timeout).ok()
+    let authorization = token.map(|token| format!("Bearer {token}"));
+    let metadata: Vec<(&str, &[u8])> =
+        authorization.iter().map(|value| ("authorization", value.as_bytes())).collect();
+    hostcalls::dispatch_grpc_call(&service, name, method, metadata, Some(question), timeout).ok()
 }
 
 /// `GrpcService { envoy_grpc: EnvoyGrpc { cluster_name } }`, which is UTF-8 as long as each of its

@@ -117,10 +117,11 @@ impl LeaseTable {
     }
 }
 
-/// The lender of one cluster, as one worker knows it.
+/// The lender of one cluster, asked with one token, as one worker knows it.
 #[derive(Debug)]
 pub(crate) struct Lending {
     pub(crate) cluster: String,
+    pub(crate) token: Option<String>,
     pub(crate) timeout: Duration,
     borrower: u64,
     desk: Desk,
@@ -141,15 +142,18 @@ struct Call {
 pub(crate) type LeaseTables = [Option<LeaseTable>];
 
 impl Lending {
-    /// A lender for each cluster that a limit names.
+    /// A lender for each cluster that a limit names, and each token.
     pub(crate) fn all(limits: &[RateLimit], seed: Seed) -> Vec<Self> {
         let mut lendings: Vec<Self> = Vec::new();
         for lease in limits.iter().filter_map(|limit| limit.lease.as_ref()) {
-            let known = lendings.iter_mut().find(|known| known.cluster == lease.cluster);
+            let is_known =
+                |known: &&mut Self| known.cluster == lease.cluster && known.token == lease.token;
+            let known = lendings.iter_mut().find(is_known);
             match known {
                 Some(known) => known.timeout = known.timeout.max(lease.timeout),
                 None => lendings.push(Self {
                     cluster: lease.cluster.clone(),
+                    token: lease.token.clone(),
                     timeout: lease.timeout,
                     // One for all workers of a process: they share what is lent.
                     borrower: sip_hash_24(seed, b"borrower"),

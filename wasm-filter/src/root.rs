@@ -231,7 +231,8 @@ impl Plugin {
         let tables = self.policy.lease_tables();
         for lending in lendings.iter_mut() {
             let Some(question) = lending.question(tables, &Proxy, now_ns) else { continue };
-            let number = host::lease_call(&lending.cluster, &question, lending.timeout);
+            let lender = (lending.cluster.as_str(), lending.token.as_deref());
+            let number = host::lease_call(lender, &question, lending.timeout);
             self.counters.lease_calls.increment();
             lending.called(number, tables, &Proxy, now_ns);
             if number.is_none() {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use glacis_tests::filter::{Filter, Setup};
 use glacis_tests::http::Request;
-use glacis_tests::lender::Lender;
+use glacis_tests::lender::{Lender, TOKEN};
 use glacis_tests::log::Folder;
 use glacis_tests::redis::Redis;
 
@@ -22,12 +22,12 @@ const LOCAL: usize = 7;
 const ENVOYS: usize = 3;
 
 /// The same limit three times, for paths with each of the policies.
-fn plugin() -> String {
+fn plugin(token: &str) -> String {
     let limit = |away: &str| {
         format!(
             r#"{{"name": "{away}", "requests": 600, "per_seconds": 60, "burst": 100,
                 "key": [{{"header": "x-key"}}], "match": {{"paths": ["/{away}"]}},
-                "lease": {{"cluster": "lender", "limit": "api", "unleased": {UNLEASED},
+                "lease": {{"cluster": "lender", "token": "{token}", "limit": "api", "unleased": {UNLEASED},
                            "away": "{away}", "local_requests": {LOCAL}}}}}"#
         )
     };
@@ -35,7 +35,7 @@ fn plugin() -> String {
 }
 
 fn start(lender: &Lender) -> Vec<Filter> {
-    let plugin = plugin();
+    let plugin = plugin(TOKEN);
     let start = |i: usize| {
         let setup = Setup { plugin: &plugin, ..Setup::default() };
         Filter::start_leasing(&folder(&format!("leases-{i}")), setup, lender.port).unwrap()
@@ -60,7 +60,7 @@ fn stat(filter: &Filter, name: &str) -> u64 {
 fn one_limit_for_three_envoys() {
     let mut redis = Redis::start(&Folder::new(&folder("leases-redis")).unwrap()).unwrap();
     let config = format!("{LENT}{}", redis.store());
-    let mut lender = Lender::start(&folder("lender"), &config).unwrap();
+    let mut lender = Lender::start_with_token(&folder("lender"), &config).unwrap();
     let envoys = start(&lender);
     hold_the_bound(&envoys, &redis);
     let before: u64 = envoys.iter().map(|envoy| stat(envoy, "failures")).sum();
@@ -77,6 +77,22 @@ fn one_limit_for_three_envoys() {
     });
     redis.process().thaw().unwrap();
     lends(&envoys[1], "thawed");
+}
+
+/// The lender asks for a token: whoever has another one is lent nothing, and the policy decides.
+#[test]
+fn a_wrong_token_is_lent_nothing() {
+    let lender = Lender::start_with_token(&folder("lender-token"), LENT).unwrap();
+    let plugin = plugin("another-token-of-somebody");
+    let setup = Setup { plugin: &plugin, ..Setup::default() };
+    let filter = Filter::start_leasing(&folder("leases-token"), setup, lender.port).unwrap();
+    let from = client();
+    let spent = || (0..UNLEASED + 1).all(|_| passes(&filter, from, "deny", "key"));
+    assert!(!spent());
+    eventually("calls are refused", Duration::from_secs(10), || {
+        assert!(!spent());
+        stat(&filter, "failures") > 0
+    });
 }
 
 /// Waits until more passes than what needs no lease.

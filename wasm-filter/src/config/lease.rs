@@ -11,6 +11,9 @@ const TIMEOUT_MS_MAX: u64 = 5_000;
 /// Its length has to fit one byte, in the message that names the cluster to Envoy.
 const CLUSTER_BYTES_MAX: usize = 100;
 const LIMIT_BYTES_MAX: usize = 64;
+/// What services accept; they take up to 4096.
+const TOKEN_BYTES_MIN: usize = 16;
+const TOKEN_BYTES_MAX: usize = 1_024;
 /// Without a word on it, a key may spend one in so many tokens before it borrows.
 const UNLEASED_PART: u64 = 50;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -20,6 +23,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(crate) struct Lease {
     /// The cluster of the lender.
     pub(crate) cluster: String,
+    /// What the lender asks of those who call it (`listen.token_file`).
+    pub(crate) token: Option<String>,
     /// The limit, as the lender calls it.
     pub(crate) limit: String,
     pub(crate) borrower: Borrower,
@@ -54,10 +59,11 @@ pub(super) fn read(
     problems: &mut Problems,
 ) -> Option<Lease> {
     const FIELDS: &[&str] =
-        &["cluster", "limit", "unleased", "away", "local_requests", "timeout_ms"];
+        &["cluster", "token", "limit", "unleased", "away", "local_requests", "timeout_ms"];
     let path = limit.path_of("lease");
     let object = Object::new(&path, limit.field("lease")?, FIELDS, problems)?;
     let cluster = text(&object, "cluster", None, CLUSTER_BYTES_MAX, problems);
+    let token = read_token(&object, problems);
     let name = text(&object, "limit", Some(numbers.name), LIMIT_BYTES_MAX, problems);
     let most = super::limit::REQUESTS_MAX;
     let unleased = (numbers.requests / UNLEASED_PART).max(numbers.cost);
@@ -77,6 +83,7 @@ pub(super) fn read(
     };
     Some(Lease {
         cluster: cluster?.to_owned(),
+        token,
         limit: name?.to_owned(),
         borrower,
         away,
@@ -98,6 +105,21 @@ fn text<'a>(
     }
     let path = object.path_of(name);
     problems.add(&path, format_args!("it is too long; write up to {bytes_max} bytes"))
+}
+
+fn read_token(object: &Object<'_>, problems: &mut Problems) -> Option<String> {
+    object.field("token")?;
+    let token = text(object, "token", None, TOKEN_BYTES_MAX, problems)?;
+    if token.len() < TOKEN_BYTES_MIN {
+        let path = object.path_of("token");
+        return problems.add(
+            &path,
+            format_args!(
+                "it is too short; write {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} characters"
+            ),
+        );
+    }
+    Some(token.to_owned())
 }
 
 fn read_away(object: &Object<'_>, problems: &mut Problems) -> Away {

@@ -400,6 +400,15 @@ fn problems() {
             "rate_limits[0].lease.local_requests: 999999937: the burst is too large for this",
         ),
         (
+            r#"{"rate_limits": [{"requests": 7, "lease": {"cluster": "c", "token": "short"}}]}"#,
+            "rate_limits[0].lease.token: it is too short; write 16 to 1024 characters",
+        ),
+        (
+            r#"{"rate_limits": [{"requests": 7, "lease": {
+                "cluster": "c", "token": "sixteen letters!"}}]}"#,
+            "rate_limits[0].lease.token: \"sixteen letters!\": write 1 to 1024 visible characters",
+        ),
+        (
             r#"{"rate_limits": [{"requests": 1, "key": [{"metadata": ["a"]}]}]}"#,
             "rate_limits[0].key[0].metadata: write the keys such as [\"filter.name\"",
         ),
