@@ -13,7 +13,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use glacis_engine::{
-    Change, Collection, CollectionStore, Flags, Geo, Lookup, Program, Scores, Variable,
+    Change, Collection, CollectionStore, Deadline, Flags, Geo, Lookup, Program, Scores, Variable,
 };
 
 use crate::{Decision, Inspector, RequestHead, Settings};
@@ -49,6 +49,10 @@ pub struct FirstVerdict {
     elsewhere: Arc<Elsewhere>,
 }
 
+/// Bytes of names and values of the header fields that rules are run on. A longer head is [`First::Suspect`]: it is
+/// rare, and may take milliseconds.
+pub const FIRST_VERDICT_HEAD_BYTES_MAX: usize = 8 << 10;
+
 impl FirstVerdict {
     /// First verdicts by these rules. `trusted_hops` as in [`Settings`].
     #[must_use]
@@ -63,8 +67,13 @@ impl FirstVerdict {
         Self { inspector: Inspector::new(program, Arc::new(settings)), elsewhere }
     }
 
-    /// What this head says.
-    pub fn judge(&mut self, head: &RequestHead<'_>) -> First {
+    /// What this head says. One whose evaluation is not done by `deadline` is [`First::Suspect`].
+    pub fn judge(&mut self, head: &RequestHead<'_>, deadline: Option<Deadline>) -> First {
+        let bytes = head.headers.iter().map(|header| header.name.len() + header.value.len());
+        if bytes.sum::<usize>() > FIRST_VERDICT_HEAD_BYTES_MAX {
+            return First::Suspect;
+        }
+        self.inspector.set_deadline(deadline);
         self.elsewhere.asked.store(false, Ordering::Relaxed);
         let decision = self.inspector.request_headers(head);
         let asked = self.elsewhere.asked.load(Ordering::Relaxed);

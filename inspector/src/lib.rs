@@ -38,7 +38,10 @@ pub use audit::AuditFormat;
 pub use block_page::{BlockPage, Shown};
 pub use client::{client_of, parse_endpoint};
 pub use decision::{Decision, Mode, OBSERVED, Outcome, REJECT, Receipt, Reply, Uninspected};
-pub use first_verdict::{BundleError, First, FirstVerdict, RuleBundle};
+pub use first_verdict::{
+    BundleError, FIRST_VERDICT_HEAD_BYTES_MAX, First, FirstVerdict, RuleBundle,
+};
+pub use glacis_engine::Deadline;
 pub use inspector::{End, Inspector};
 pub use pool::Pool;
 pub use profile::{Choice, Hints, Profiles, UnknownProfile, UnknownProfilePolicy};

@@ -14,8 +14,8 @@ use std::{
 
 use glacis_engine::{Input, Limits, MemoryStore};
 use glacis_inspector::{
-    Decision, End, First, FirstVerdict, Header, Inspector, RequestHead, RuleBundle, Settings,
-    parse_endpoint,
+    Deadline, Decision, End, FIRST_VERDICT_HEAD_BYTES_MAX, First, FirstVerdict, Header, Inspector,
+    RequestHead, RuleBundle, Settings, parse_endpoint,
 };
 use glacis_rules::FileSource;
 use serde_json::Value;
@@ -82,7 +82,7 @@ impl Sides {
     fn check(&mut self, request: &Request) -> First {
         let headers = request.headers();
         let head = request.head(&headers);
-        let first = self.first.judge(&head);
+        let first = self.first.judge(&head, None);
         if self.whole.request_headers(&head) == Decision::NeedBody {
             self.whole.request_body(&request.body, End::Last);
         }
@@ -254,6 +254,23 @@ fn what_asks_elsewhere_is_suspect() {
     ] {
         let bundle = RuleBundle::of_text("rules", &format!("SecRuleEngine On\n{rules}"));
         let mut first = FirstVerdict::new(Arc::new(bundle.build().unwrap()), 0);
-        assert_eq!(first.judge(&request.head(&headers)), expected, "{rules}");
+        assert_eq!(first.judge(&request.head(&headers), None), expected, "{rules}");
     }
+}
+
+/// A head is bounded in bytes and in time: ext_proc is asked about what goes beyond.
+#[test]
+fn what_takes_too_long_is_suspect() {
+    let clean = |path: Vec<u8>, deadline: Option<Deadline>| {
+        let request = Request { method: b"GET".to_vec(), path, ..Request::default() };
+        let bundle = RuleBundle::of_text("rules", "SecRuleEngine On\nSecAction \"id:1,nolog\"");
+        let mut first = FirstVerdict::new(Arc::new(bundle.build().unwrap()), 0);
+        first.judge(&request.head(&request.headers()), deadline)
+    };
+    let of_others = ":method".len() + "GET".len() + ":path".len();
+    let longest = FIRST_VERDICT_HEAD_BYTES_MAX - of_others;
+    assert_eq!(clean(vec![b'/'; longest], None), First::Clean);
+    assert_eq!(clean(vec![b'/'; longest + 1], None), First::Suspect);
+    assert_eq!(clean(vec![b'/'], Some(Deadline::new(|| 5, 6))), First::Clean);
+    assert_eq!(clean(vec![b'/'], Some(Deadline::new(|| 6, 6))), First::Suspect);
 }
