@@ -7,7 +7,8 @@ use std::path::Path;
 use crate::failure::{self, Failure, Outcome};
 
 /// Where each family of ours stands in the first column of a table.
-const REFERENCES: [&str; 2] = ["docs/reference/metrics.md", "docs/reference/metrics-ext-authz.md"];
+const REFERENCES: [&str; 3] =
+    ["docs/reference/metrics.md", "docs/reference/metrics-ext-authz.md", "wasm-filter/README.md"];
 
 /// Families of Envoy, of which `cargo xtask mesh` looks whether Envoy tells them.
 const COMMON: &[&str] = &[
