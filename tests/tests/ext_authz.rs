@@ -35,6 +35,7 @@ api_keys:
 otherwise: allow
 max_message_bytes: 1048576
 policies:
+- {name: inner, match: {hosts: [inner.example]}, require: {api_key: {}}}
 - {name: admin, match: {paths: ["/admin/**"]}, require: {tags: [office]}}
 - {name: orders, match: {paths: ["/orders/**"]}, require: {api_key: {}}}
 - {name: token, match: {paths: ["/token/**"]}, require: {jwt: {scopes: [write], claims: {roles: [admin]}}}}
@@ -187,6 +188,16 @@ fn requests_over(stack: &Stack) {
         (CLIENT, get("/orders/1"), 401),
         (CLIENT, get("/orders/1").header("x-api-key", "nobody"), 401),
         (CLIENT, get("/orders/1").header("x-api-key", "acme-key"), 200),
+        // Ways to write a host, or a path, that servers may take for the closed one.
+        (CLIENT, get("/").header("host", "inner.example"), 401),
+        (CLIENT, get("/").header("host", "inner.example.:443"), 401),
+        (CLIENT, get("/").header("host", "inner.example.."), 400),
+        (CLIENT, get("/").header("host", "x@inner.example"), 400),
+        (CLIENT, get("/").header("host", "inner.example:80:80"), 400),
+        (CLIENT, get("/").header("host", "[inner.example]"), 400),
+        (CLIENT, get("/admin%20/x"), 400),
+        (CLIENT, get("/admin./x"), 400),
+        (CLIENT, get("//admin;a=b/x"), 400),
         (CLIENT, get("/token/x"), 401),
         (CLIENT, get("/token/x").header("authorization", ADMIN), 200),
         (CLIENT, get("/token/x").header("authorization", OTHER), 403),
