@@ -432,6 +432,7 @@ impl<'s> Compiler<'s> {
         let sieves = self.build_sieves(&mut rules);
         gates::open_where_removals_backtrack(&mut rules);
         let (folded, unseen) = self.fold(&rules, &phases, &markers, &captures);
+        let looks_at_request_body = self.looks_at_request_body_later(&rules);
         let response_body_rules = self.looks_at_response_body(&rules);
         let logs_response = self.logs_response(&rules);
         let recall = Recall::new(&rules);
@@ -440,7 +441,7 @@ impl<'s> Compiler<'s> {
         tx_index.sort_unstable();
         let [_, body, response_headers, response_body, _] = &phases;
         Ok(Program {
-            request_body_rules: !body.is_empty(),
+            request_body_rules: !body.is_empty() || looks_at_request_body,
             response_rules: !response_headers.is_empty()
                 || !response_body.is_empty()
                 || logs_response,

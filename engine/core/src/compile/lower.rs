@@ -94,6 +94,15 @@ impl Compiler<'_> {
         self.looks_from(Phase::ResponseBody, rules, |variable| variable == Variable::ResponseBody)
     }
 
+    /// Whether any rule behind phase 2 that runs looks at what the request's body brings.
+    pub(super) fn looks_at_request_body_later(&self, rules: &[Rule]) -> bool {
+        let brings = |variable: Variable| match variable {
+            Variable::Args | Variable::ArgsNames | Variable::ArgsCombinedSize => true,
+            other => other.first_phase() == Phase::RequestBody.number(),
+        };
+        self.looks_from(Phase::ResponseHeaders, rules, brings)
+    }
+
     /// Whether any rule of the last phase that runs looks at what only a response brings.
     pub(super) fn logs_response(&self, rules: &[Rule]) -> bool {
         self.looks_from(Phase::Logging, rules, |variable| matches!(variable.first_phase(), 3 | 4))
