@@ -236,9 +236,14 @@ impl<'s> Compiler<'s> {
     fn collect(&mut self) {
         let directives = core::mem::take(&mut self.directives);
         let mut open_chain = None;
+        let mut source = None;
         for directive in &directives {
             let continues =
                 matches!(directive.kind, DirectiveKind::Rule(_) | DirectiveKind::Action(_));
+            let is_new_file = source.replace(directive.span.source) != Some(directive.span.source);
+            if is_new_file && !is_link(directive) {
+                open_chain.take().into_iter().for_each(|starter| self.close_chain(starter));
+            }
             if !continues && let Some(starter) = open_chain.take() {
                 self.broken_chain(starter);
             }
@@ -263,10 +268,32 @@ impl<'s> Compiler<'s> {
                 _ => {}
             }
         }
-        if let Some(starter) = open_chain {
-            self.broken_chain(starter);
-        }
+        open_chain.into_iter().for_each(|starter| self.close_chain(starter));
         self.directives = directives;
+    }
+
+    /// Ends a chain that ends with its file: as in ModSecurity it never matches as a whole, so a link that matches
+    /// nothing takes the place of the missing one.
+    fn close_chain(&mut self, starter: usize) {
+        let Some(draft) = self.drafts.get(starter) else { return };
+        let Draft { id, phase, span, .. } = *draft;
+        self.warn(
+            span,
+            "the chain is not finished at the end of the file: it never matches as a whole, and blocks nothing",
+        );
+        let text = |text: &str| Text { text: text.to_owned(), span };
+        let operator = Operator { span, negated: false, name: text("noMatch"), argument: text("") };
+        self.drafts.push(Draft {
+            id,
+            phase,
+            span,
+            starter,
+            targets: Vec::new(),
+            operator: Some(operator),
+            defaults: Vec::new(),
+            actions: Vec::new(),
+            removed: false,
+        });
     }
 
     fn broken_chain(&mut self, starter: usize) {
@@ -308,10 +335,17 @@ impl<'s> Compiler<'s> {
 
     fn rule_id(&mut self, directive: &Directive, actions: &[Action], index: usize) -> u32 {
         let Some(action) = actions.iter().find(|action| is(action, "id")) else {
-            self.error(
-                directive.name.span,
-                "the rule has no id; write id:NUMBER among its actions",
-            );
+            // ModSecurity 3 asks rules for an id, and no SecAction.
+            match directive.kind {
+                DirectiveKind::Action(_) => self.warn(
+                    directive.name.span,
+                    "the SecAction has no id: logs name it 0, and nothing can remove it",
+                ),
+                _ => self.error(
+                    directive.name.span,
+                    "the rule has no id; write id:NUMBER among its actions",
+                ),
+            }
             return 0;
         };
         let id = value_text(action).parse::<u32>().unwrap_or(0);
@@ -489,6 +523,16 @@ fn mark(markers: &mut [[u32; 5]], marker: usize, phases: &[Vec<RuleIndex>; 5]) {
             *position = u32::try_from(list.len()).unwrap_or(u32::MAX);
         }
     }
+}
+
+/// Whether a directive may continue the chain of another file.
+fn is_link(directive: &Directive) -> bool {
+    let (DirectiveKind::Rule(seclang::Rule { actions, .. }) | DirectiveKind::Action(actions)) =
+        &directive.kind
+    else {
+        return false;
+    };
+    !actions.iter().any(|action| is(action, "id"))
 }
 
 fn is(action: &Action, name: &str) -> bool {

@@ -37,7 +37,6 @@ pub struct Logs {
 #[derive(Debug, Default)]
 struct Written {
     targets: String,
-    operator: String,
     parameter: String,
     actions: Vec<Action>,
 }
@@ -76,7 +75,6 @@ impl<'s> Sources<'s> {
                         .map(ToString::to_string)
                         .collect::<Vec<_>>()
                         .join("|"),
-                    operator: capitalised(&rule.operator.name.text),
                     parameter: rule.operator.argument.text,
                     actions: rule.actions,
                 },
@@ -91,9 +89,8 @@ impl<'s> Sources<'s> {
 
 fn capitalised(name: &str) -> String {
     let mut letters = name.chars();
-    let first = letters.next().unwrap_or('R');
-    let rest = if name.is_empty() { "x" } else { letters.as_str() };
-    format!("{}{rest}", first.to_ascii_uppercase())
+    let first = letters.next().map_or(' ', |first| first.to_ascii_uppercase());
+    format!("{first}{}", letters.as_str())
 }
 
 impl Logs {
@@ -140,8 +137,9 @@ impl Writer<'_> {
         let nothing = Written::default();
         let written = rules.get(&line).unwrap_or(&nothing);
         let log = &mut self.logs.debug;
-        let Written { targets, operator, parameter, actions } = written;
-        let _ = match operator.is_empty() {
+        let Written { targets, parameter, actions, .. } = written;
+        let operator = capitalised(rule.operator);
+        let _ = match rule.operator.is_empty() {
             true => writeln!(log, "[4] (Rule: {}) Executing unconditional rule...", rule.id),
             false => writeln!(
                 log,
@@ -152,7 +150,7 @@ impl Writer<'_> {
         for step in steps {
             match step.event {
                 TraceEvent::Match(found) | TraceEvent::Miss(found) => {
-                    value(log, found, actions, operator);
+                    value(log, found, actions, &operator);
                 }
                 TraceEvent::Change(change) => {
                     let after = change.after.as_ref().map(text).unwrap_or_default();
@@ -206,13 +204,14 @@ impl Writer<'_> {
             let last =
                 transaction.trace().filter(|step| step.rule.id == rule.id).filter_map(|step| {
                     let TraceEvent::Match(found) = step.event else { return None };
-                    Some((step.rule.file.to_owned(), step.rule.line, found))
+                    Some((step.rule.clone(), found))
                 });
-            if let Some((file, line, found)) = last.last() {
-                let sources = self.sources;
+            if let Some((step, found)) = last.last() {
+                let (file, line, sources) = (step.file.to_owned(), step.line, self.sources);
                 let rules = self.files.entry(file.clone()).or_insert_with(|| sources.read(&file));
                 let nothing = Written::default();
-                let Written { operator, parameter, .. } = rules.get(&line).unwrap_or(&nothing);
+                let Written { parameter, .. } = rules.get(&line).unwrap_or(&nothing);
+                let operator = capitalised(step.operator);
                 let parameter = found.parameter.as_ref().map_or_else(|| parameter.clone(), text);
                 let changed = found.stages.last().map_or(&found.value, |stage| &stage.value);
                 let _ = write!(

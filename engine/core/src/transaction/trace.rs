@@ -525,6 +525,7 @@ const fn operator_name(operator: &Operator) -> &'static str {
             crate::operator::CheckDigit::Cpf => "verifyCPF",
             crate::operator::CheckDigit::Ssn => "verifySSN",
             crate::operator::CheckDigit::Svnr => "verifySVNR",
+            crate::operator::CheckDigit::Rut => "validateNid",
         },
         Operator::UnconditionalMatch => "unconditionalMatch",
         Operator::NoMatch => "noMatch",
