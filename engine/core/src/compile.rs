@@ -377,7 +377,8 @@ impl<'s> Compiler<'s> {
 
     fn default_action(&mut self, directive: &Directive, actions: &[Action]) {
         let phase = self.rule_phase(actions);
-        if !actions.iter().any(actions::is_disruptive) {
+        // `block` would mean itself.
+        if !actions.iter().any(|action| actions::is_disruptive(action) && !is(action, "block")) {
             self.error(
                 directive.span,
                 "SecDefaultAction must say what `block` means: add pass, deny, drop, allow or redirect",

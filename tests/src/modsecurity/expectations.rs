@@ -17,6 +17,8 @@ pub struct Entry {
     pub reason: String,
     /// A pattern for the log of [`super::log`] in place of those for ModSecurity's logs. With it the cases must pass.
     pub log: Option<String>,
+    /// A pattern that this log must not have; as [`Self::log`] otherwise.
+    pub without: Option<String>,
     /// Ids of cases: `FILE.json#1`, `FILE.json#1-3`.
     pub cases: Vec<String>,
 }
@@ -26,6 +28,14 @@ pub struct Entry {
 pub struct Expectations {
     entries: Vec<Entry>,
     by_case: BTreeMap<String, usize>,
+}
+
+impl Entry {
+    /// Whether the cases pass by other patterns.
+    #[must_use]
+    pub const fn is_reworded(&self) -> bool {
+        self.log.is_some() || self.without.is_some()
+    }
 }
 
 impl Expectations {

@@ -28,8 +28,8 @@ pub fn judge(case: &Case, folder: &Path, entry: Option<&Entry>) -> Judged {
         Err(why) => (vec![why.clone()], None),
         Ok(data) => {
             let seen = play(&case.file, data, folder);
-            let instead = entry.and_then(|entry| entry.log.as_deref());
-            (faults(data, &seen, None), instead.map(|log| faults(data, &seen, Some(log))))
+            let instead = entry.filter(|entry| entry.is_reworded());
+            (faults(data, &seen, None), instead.map(|entry| faults(data, &seen, Some(entry))))
         }
     };
     match (found.as_slice(), entry, reworded) {
@@ -42,8 +42,8 @@ pub fn judge(case: &Case, folder: &Path, entry: Option<&Entry>) -> Judged {
     }
 }
 
-/// What is not as expected; `log` is the pattern that takes the place of those for logs.
-fn faults(data: &Data, seen: &Seen, log: Option<&str>) -> Vec<String> {
+/// What is not as expected; patterns of `instead` take the place of those for logs.
+fn faults(data: &Data, seen: &Seen, instead: Option<&Entry>) -> Vec<String> {
     let Expected { http_code, redirect_url, parser_error, debug_log, error_log, audit_log } =
         &data.expected;
     match (&seen.rejected, parser_error.is_empty()) {
@@ -61,8 +61,14 @@ fn faults(data: &Data, seen: &Seen, log: Option<&str>) -> Vec<String> {
         faults.push(format!("location {:?} instead of {redirect_url:?}", seen.location));
     }
     let logs = &seen.logs;
-    let patterns = match log {
-        Some(log) => vec![("our", log, &logs.debug)],
+    let patterns = match instead {
+        Some(entry) => {
+            let without = entry.without.as_deref();
+            if without.is_some_and(|pattern| holds(pattern, &logs.debug).is_ok()) {
+                faults.push(format!("our log: {without:?} is there"));
+            }
+            vec![("our", entry.log.as_deref().unwrap_or_default(), &logs.debug)]
+        }
         None => vec![
             ("debug", debug_log.as_str(), &logs.debug),
             ("error", error_log, &logs.error),
@@ -105,7 +111,12 @@ mod tests {
     }
 
     fn entry(log: Option<&str>) -> Entry {
-        Entry { reason: "It is so.".to_owned(), log: log.map(str::to_owned), cases: Vec::new() }
+        Entry {
+            reason: "It is so.".to_owned(),
+            log: log.map(str::to_owned),
+            without: None,
+            cases: Vec::new(),
+        }
     }
 
     #[track_caller]
@@ -129,6 +140,9 @@ mod tests {
         );
         check(&case(403, "words"), Some(&entry(Some("other words"))), "Wrong(\"our log");
         check(&case(200, "words"), Some(&entry(Some("Rule returned 1"))), "Wrong(\"status");
+        let without = |pattern: &str| Entry { without: Some(pattern.to_owned()), ..entry(None) };
+        check(&case(403, "words"), Some(&without("Rule: 2")), "PassesReworded");
+        check(&case(403, "words"), Some(&without("Rule: 1")), "Wrong(\"our log");
         let broken = Case { data: Err("broken".to_owned()), ..case(200, "") };
         check(&broken, None, "Wrong(\"broken");
         check(&broken, Some(&entry(None)), "Differs");

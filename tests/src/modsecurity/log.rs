@@ -109,8 +109,11 @@ impl Logs {
         }
         writer.alerts(transaction);
         if transaction.audit_due(status) {
-            let record = format!("--A--\n{uri}\n{}--Z--\n", writer.logs.error);
-            writer.logs.audit = record;
+            let rules = transaction.matched_rules().filter(|rule| rule.audit_log);
+            let alerts: String = rules
+                .map(|rule| format!("[id \"{}\"] [msg \"{}\"]\n", rule.id, rule.msg))
+                .collect();
+            writer.logs.audit = format!("--A--\n{uri}\n{alerts}--Z--\n");
         }
         writer.logs
     }
@@ -266,6 +269,10 @@ fn value(log: &mut String, found: &TracedMatch, actions: &[Action], operator: &s
     let name = text_of(&found.variable);
     let name = name.trim_start_matches('&');
     let _ = writeln!(log, "[9] Target value: \"{current}\" (Variable: {name})");
+    if !found.fingerprint.is_empty() {
+        let fingerprint = text_of(&found.fingerprint);
+        let _ = writeln!(log, "[7] Added {operator} match TX.0: {fingerprint}");
+    }
     for part in &found.found {
         let (group, found) = (part.group, text(&part.text));
         let _ = writeln!(log, "[7] Added regex subexpression TX.{group}: {found}");

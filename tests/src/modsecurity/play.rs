@@ -27,8 +27,10 @@ pub struct Seen {
     pub logs: Logs,
 }
 
-/// ModSecurity 3 reads bodies unless it is told not to; its manual has Off as the default, as here.
-const DEFAULTS: &str = "SecRequestBodyAccess On\nSecResponseBodyAccess On\n";
+/// Without a directive ModSecurity 3 evaluates rules without blocking, and reads bodies; its manual has Off as the
+/// default for all three, as here.
+const DEFAULTS: &str =
+    "SecRuleEngine DetectionOnly\nSecRequestBodyAccess On\nSecResponseBodyAccess On\n";
 
 /// Files below the suite's folder, from which ModSecurity's runner is started.
 struct SuiteFiles<'f>(&'f Path);
@@ -50,8 +52,12 @@ impl Source for SuiteFiles<'_> {
         Ok(SourceFile { name: name.trim_start_matches('/').to_owned(), bytes: file.bytes })
     }
 
-    fn list(&self, pattern: &str, _: &str) -> Result<Vec<String>, SourceError> {
-        let found = FileSource::new().list(&self.path(pattern).to_string_lossy(), "")?;
+    fn list(&self, pattern: &str, from: &str) -> Result<Vec<String>, SourceError> {
+        let list = |path: &Path| FileSource::new().list(&self.0.join(path).to_string_lossy(), "");
+        let mut found = list(Path::new(pattern))?;
+        if found.is_empty() {
+            found = list(&Path::new(from).parent().unwrap_or_else(|| Path::new("")).join(pattern))?;
+        }
         let top = format!("{}/", self.0.display());
         Ok(found.iter().map(|path| path.strip_prefix(&top).unwrap_or(path).to_owned()).collect())
     }

@@ -57,7 +57,7 @@ pub fn page(version: &str, judged: &[(Case, Judged)], expectations: &Expectation
         let _ = writeln!(page, "| wrong | {wrong} |");
     }
     let _ = writeln!(page, "| **all** | {all} |");
-    let is_reworded = |entry: &&Entry| entry.log.is_some();
+    let is_reworded = |entry: &&Entry| entry.is_reworded();
     let (reworded, differ): (Vec<_>, Vec<_>) = expectations.entries().iter().partition(is_reworded);
     page.push_str("\n## Cases that differ\n\n");
     table(&mut page, &differ);

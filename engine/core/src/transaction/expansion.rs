@@ -2,7 +2,6 @@
 
 use super::{Transaction, request::decimal, values::selected};
 use crate::{
-    compile::SEVERITIES,
     expand::{Expression, Segment},
     pattern::Meter,
     program::{Program, Select},
@@ -181,10 +180,11 @@ impl Transaction {
             b"id" => out.extend_from_slice(rule.id.to_string().as_bytes()),
             b"rev" => out.extend_from_slice(rule.meta.rev.as_bytes()),
             b"msg" => out.extend_from_slice(rule.meta.msg_text.as_bytes()),
+            // The number, as in ModSecurity 3; names are for logs.
             b"severity" => {
-                let name =
-                    rule.meta.severity.and_then(|number| SEVERITIES.get(usize::from(number)));
-                out.extend_from_slice(name.map_or("", |name| name).as_bytes());
+                if let Some(severity) = rule.meta.severity {
+                    out.extend_from_slice(decimal(u64::from(severity), &mut [0; 20]));
+                }
             }
             b"logdata" => {
                 // `logdata` may itself name rule.logdata; then it is empty inside.
