@@ -116,6 +116,7 @@ fn lint(parser: &mut Parser) -> Result<Command, lexopt::Error> {
         match argument {
             Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(LINT_HELP)),
             Arg::Short('q') | Arg::Long("quiet") => options.quiet = true,
+            Arg::Long("strict") => options.strict = true,
             Arg::Long("base") => options.rules.push(Rules::Base),
             Arg::Long("crs") => options.rules.push(Rules::Crs(parser.value()?.into())),
             Arg::Value(file) => options.rules.push(Rules::File(file.into())),

@@ -27,7 +27,8 @@ pub(crate) fn run(options: &LintOptions) -> Result<Outcome, Fault> {
         let (rules, warnings) = (counted(rules, "rule"), counted(warnings, "warning"));
         output::remark(format_args!("{rules}, no errors, {warnings}"));
     }
-    Ok(Outcome::Clean)
+    let fails = options.strict && !program.warnings().is_empty();
+    Ok(if fails { Outcome::Findings } else { Outcome::Clean })
 }
 
 fn counted(count: usize, what: &str) -> String {

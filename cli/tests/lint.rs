@@ -21,6 +21,15 @@ fn rules_are_checked() {
              configuration\n1 rule, no errors, 1 warning\n",
         ),
         ("lint -q lint/warning.conf", 0, "", ""),
+        ("lint --strict -q lint/warning.conf", 1, "", ""),
+        (
+            "lint --strict lint/warning.conf",
+            1,
+            "",
+            "warning: lint/warning.conf:2: SecDebugLog has no effect: the host logs; see its \
+             configuration\n1 rule, no errors, 1 warning\n",
+        ),
+        ("lint --strict lint/ok.conf", 0, "", "3 rules, no errors, 0 warnings\n"),
     ];
     for (arguments, status, stdout, stderr) in table {
         let ran = glacis(arguments, b"");

@@ -184,13 +184,15 @@ impl Teller {
         self.threshold(match step.event {
             TraceEvent::Match(found) => compared(rule, found),
             TraceEvent::Change(change) => limit_set(change),
-            TraceEvent::Rule(_) => None,
+            TraceEvent::Miss(_) | TraceEvent::Rule(_) => None,
         });
         let Some(current) = &mut self.current else { return };
         match step.event {
             TraceEvent::Match(found) => {
                 current.matches.push(ValueStory::new(rule, found));
             }
+            // Stories are of what matched; their transactions record nothing else.
+            TraceEvent::Miss(_) => {}
             TraceEvent::Change(change) => {
                 // Rules that only prepare the ground give scores their first value.
                 if change.before.is_some() || rule.log {

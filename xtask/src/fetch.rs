@@ -8,6 +8,7 @@
 
 mod crs;
 pub(crate) mod debian;
+pub(crate) mod debian_source;
 mod envoy;
 pub(crate) mod go;
 pub(crate) mod helm;

@@ -24,6 +24,7 @@ mod linked;
 mod lock;
 mod machine;
 mod mesh;
+mod modsecurity;
 mod newcomer;
 mod pins;
 mod release;
@@ -149,6 +150,12 @@ const COMMANDS: &[Command] = &[
         options: "[--draft] [--twice]",
         about: "what a version is published as, with digests; --twice: again elsewhere, and compared",
         run: release::command,
+    },
+    Command {
+        name: "modsecurity-suite",
+        options: "[--write-report] [-- --show CASE]",
+        about: "ModSecurity's regression suite, fetched by apt, in process; --write-report renews docs/results",
+        run: modsecurity::command,
     },
     Command {
         name: "ftw",

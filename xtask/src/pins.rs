@@ -50,3 +50,10 @@ pub(crate) const WASM_TARGET: &str = "wasm32-wasip1";
 
 /// The cargo-fuzz that `cargo xtask fuzz` is tried with.
 pub(crate) const CARGO_FUZZ_VERSION: &str = "0.13.2";
+
+/// The ModSecurity whose regression suite is played, out of Debian's source package.
+pub(crate) const MODSECURITY_VERSION: &str = "3.0.9";
+
+/// Digest of its authors' archive in that package.
+pub(crate) const MODSECURITY_SHA256: &str =
+    "a5111ecd23e332a1d7c9652dbdb18517a96b21573315cb887a8e86761b95d3d8";

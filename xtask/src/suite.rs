@@ -11,6 +11,7 @@ use crate::charts;
 use crate::failure::{self, Failure, Outcome};
 use crate::fetch::{self, Fetched};
 use crate::image;
+use crate::modsecurity;
 use crate::pins::WASM_TARGET;
 use crate::release;
 use crate::steps::Steps;
@@ -137,6 +138,8 @@ fn test_steps(steps: &mut Steps) -> Outcome<()> {
         test.env("GLACIS_REDIS", &redis);
         cargo::run(test.envs(settings(&fetched, Some(wasm), &artifacts)))
     })?;
+    let remark = steps.run("modsecurity-suite", || modsecurity::check(&artifacts))?;
+    steps.remark(remark);
     let remark = steps.run("valkey", on_valkey)?;
     steps.remark(remark);
     for program in ["chaos", "soak"] {

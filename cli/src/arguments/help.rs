@@ -126,12 +126,13 @@ pub(super) const LINT_HELP: &str = "\
 Parses and compiles rules. Errors go to standard output as file:line:column: message, each with the
 line and a caret; what has no effect here is remarked on standard error.
 
-Usage: glacis lint [--quiet] [--base] [--crs DIR] FILE…
+Usage: glacis lint [--quiet] [--strict] [--base] [--crs DIR] FILE…
 
   --base        the base configuration of Glacis, at this place in the order
   --crs DIR     the OWASP CRS in DIR, and the base configuration before it unless --base
                 stands further in front
   -q, --quiet   no remarks on standard error
+  --strict      exit with 1 if there is a warning, such as a directive without effect here
 
 The files are one ruleset, in the order given. A file is at most 64 MiB.
 ";

@@ -101,6 +101,8 @@ pub(crate) struct GeoOptions {
 pub(crate) struct LintOptions {
     pub(crate) rules: Vec<Rules>,
     pub(crate) quiet: bool,
+    /// Whether a warning counts as an error.
+    pub(crate) strict: bool,
 }
 
 /// `glacis eval`.

@@ -239,9 +239,14 @@ impl<'s> Compiler<'s> {
     fn collect(&mut self) {
         let directives = core::mem::take(&mut self.directives);
         let mut open_chain = None;
+        let mut source = None;
         for directive in &directives {
             let continues =
                 matches!(directive.kind, DirectiveKind::Rule(_) | DirectiveKind::Action(_));
+            let is_new_file = source.replace(directive.span.source) != Some(directive.span.source);
+            if is_new_file && !is_link(directive) {
+                open_chain.take().into_iter().for_each(|starter| self.close_chain(starter));
+            }
             if !continues && let Some(starter) = open_chain.take() {
                 self.broken_chain(starter);
             }
@@ -266,10 +271,32 @@ impl<'s> Compiler<'s> {
                 _ => {}
             }
         }
-        if let Some(starter) = open_chain {
-            self.broken_chain(starter);
-        }
+        open_chain.into_iter().for_each(|starter| self.close_chain(starter));
         self.directives = directives;
+    }
+
+    /// Ends a chain that ends with its file: as in ModSecurity it never matches as a whole, so a link that matches
+    /// nothing takes the place of the missing one.
+    fn close_chain(&mut self, starter: usize) {
+        let Some(draft) = self.drafts.get(starter) else { return };
+        let Draft { id, phase, span, .. } = *draft;
+        self.warn(
+            span,
+            "the chain is not finished at the end of the file: it never matches as a whole, and blocks nothing",
+        );
+        let text = |text: &str| Text { text: text.to_owned(), span };
+        let operator = Operator { span, negated: false, name: text("noMatch"), argument: text("") };
+        self.drafts.push(Draft {
+            id,
+            phase,
+            span,
+            starter,
+            targets: Vec::new(),
+            operator: Some(operator),
+            defaults: Vec::new(),
+            actions: Vec::new(),
+            removed: false,
+        });
     }
 
     fn broken_chain(&mut self, starter: usize) {
@@ -311,10 +338,17 @@ impl<'s> Compiler<'s> {
 
     fn rule_id(&mut self, directive: &Directive, actions: &[Action], index: usize) -> u32 {
         let Some(action) = actions.iter().find(|action| is(action, "id")) else {
-            self.error(
-                directive.name.span,
-                "the rule has no id; write id:NUMBER among its actions",
-            );
+            // ModSecurity 3 asks rules for an id, and no SecAction.
+            match directive.kind {
+                DirectiveKind::Action(_) => self.warn(
+                    directive.name.span,
+                    "the SecAction has no id: logs name it 0, and nothing can remove it",
+                ),
+                _ => self.error(
+                    directive.name.span,
+                    "the rule has no id; write id:NUMBER among its actions",
+                ),
+            }
             return 0;
         };
         let id = value_text(action).parse::<u32>().unwrap_or(0);
@@ -346,7 +380,8 @@ impl<'s> Compiler<'s> {
 
     fn default_action(&mut self, directive: &Directive, actions: &[Action]) {
         let phase = self.rule_phase(actions);
-        if !actions.iter().any(actions::is_disruptive) {
+        // `block` would mean itself.
+        if !actions.iter().any(|action| actions::is_disruptive(action) && !is(action, "block")) {
             self.error(
                 directive.span,
                 "SecDefaultAction must say what `block` means: add pass, deny, drop, allow or redirect",
@@ -436,6 +471,7 @@ impl<'s> Compiler<'s> {
         gates::open_where_removals_backtrack(&mut rules);
         let Foresight { folded, unseen, unknown_before_body } =
             self.foresee(&rules, &phases, &markers, &captures);
+        let looks_at_request_body = self.looks_at_request_body_later(&rules);
         let response_body_rules = self.looks_at_response_body(&rules);
         let logs_response = self.logs_response(&rules);
         let recall = Recall::new(&rules);
@@ -444,7 +480,7 @@ impl<'s> Compiler<'s> {
         tx_index.sort_unstable();
         let [_, body, response_headers, response_body, _] = &phases;
         Ok(Program {
-            request_body_rules: !body.is_empty(),
+            request_body_rules: !body.is_empty() || looks_at_request_body,
             response_rules: !response_headers.is_empty()
                 || !response_body.is_empty()
                 || logs_response,
@@ -493,6 +529,16 @@ fn mark(markers: &mut [[u32; 5]], marker: usize, phases: &[Vec<RuleIndex>; 5]) {
             *position = u32::try_from(list.len()).unwrap_or(u32::MAX);
         }
     }
+}
+
+/// Whether a directive may continue the chain of another file.
+fn is_link(directive: &Directive) -> bool {
+    let (DirectiveKind::Rule(seclang::Rule { actions, .. }) | DirectiveKind::Action(actions)) =
+        &directive.kind
+    else {
+        return false;
+    };
+    !actions.iter().any(|action| is(action, "id"))
 }
 
 fn is(action: &Action, name: &str) -> bool {

@@ -83,6 +83,10 @@ fn parse_macro(
         );
         return Err(format!("%{{{name}}}: {why}"));
     };
+    let is_pattern = |key: &str| key.len() > 1 && key.starts_with('/') && key.ends_with('/');
+    if variable != Variable::Xml && key.is_some_and(is_pattern) {
+        return Err(format!("%{{{name}}}: a macro names one member, and no pattern"));
+    }
     Ok(match (variable, key) {
         (Variable::Tx, Some(key)) => Segment::Tx(slot(key)?),
         (_, Some(key)) => Segment::Member(variable, key.to_ascii_lowercase().into_bytes().into()),

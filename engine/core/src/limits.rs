@@ -48,7 +48,7 @@ pub struct Limits {
     /// Response body bytes inspected. `SecResponseBodyLimit` sets it; `SecResponseBodyLimitAction` says
     /// whether a longer body is refused with 500 or inspected up to here, with `OUTBOUND_DATA_ERROR`.
     pub response_body_bytes_max: usize,
-    /// Arguments kept of each of query string and body. `SecArgumentsLimit` sets it. Further ones
+    /// Arguments kept of query string and body together. `SecArgumentsLimit` sets it. Further ones
     /// are not kept: in a body they set `REQBODY_ERROR`, in a query string the request is refused with
     /// status 400 (where rules may block); the flag `arguments_dropped` is set for both.
     pub arguments_max: usize,

@@ -95,6 +95,7 @@ pub(crate) enum CheckDigit {
     Cpf,
     Ssn,
     Svnr,
+    Rut,
 }
 
 /// A compiled operator.
@@ -343,6 +344,7 @@ fn verify(
             CheckDigit::Cpf => check_digit::cpf(number),
             CheckDigit::Ssn => check_digit::ssn(number),
             CheckDigit::Svnr => check_digit::svnr(number),
+            CheckDigit::Rut => check_digit::rut(number),
         };
         if valid {
             if let Some(capture) = capture.as_deref_mut() {

@@ -53,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) audit_log_parts: AuditParts,
     pub(crate) audit_log_relevant_status: Option<Pattern>,
     pub(crate) component_signatures: Vec<String>,
+    /// `WEBAPPID`.
+    pub(crate) web_app_id: Box<str>,
 }
 
 impl Default for Settings {
@@ -74,6 +76,7 @@ impl Default for Settings {
             audit_log_parts: AuditParts::default(),
             audit_log_relevant_status: None,
             component_signatures: Vec::new(),
+            web_app_id: Box::default(),
         }
     }
 }
@@ -148,6 +151,7 @@ impl Settings {
                 let pattern = Pattern::new(&one(name, arguments)?.text);
                 self.audit_log_relevant_status = Some(pattern.map_err(|why| (Some(0), why))?);
             }
+            "secwebappid" => self.web_app_id = one(name, arguments)?.text.as_str().into(),
             "seccomponentsignature" => {
                 self.component_signatures.push(one(name, arguments)?.text.clone());
             }

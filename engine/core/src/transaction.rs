@@ -210,6 +210,8 @@ pub struct Transaction {
     tx: TxCollection,
     /// `ENV`.
     env: TxCollection,
+    /// `REMOTE_USER`, where the host knows.
+    remote_user: Option<Box<[u8]>>,
     /// Where values stood that are not to be seen in logs.
     sanitised: sanitise::Sanitised,
     /// The persistent collections, in the order of [`PERSISTENT`].
@@ -262,6 +264,7 @@ impl Transaction {
             scans: Scans::new(&program),
             tx: TxCollection::new(program.tx_names.len()),
             env: TxCollection::new(0),
+            remote_user: None,
             sanitised: sanitise::Sanitised::default(),
             persistent: Default::default(),
             removed_rules: RuleSet::default(),
@@ -311,6 +314,7 @@ impl Transaction {
         self.scans.clear();
         self.tx.clear();
         self.env.clear();
+        self.remote_user = None;
         self.sanitised.clear();
         for collection in &mut self.persistent {
             *collection = PersistentCollection::default();
@@ -411,6 +415,11 @@ impl Transaction {
         let members_max = self.program.limits.tx_members_max;
         let kept = self.env.set_other(&name.to_ascii_lowercase(), value, members_max);
         self.flags.tx_members_dropped |= !kept;
+    }
+
+    /// Names the user whom the host, or a filter before it, has authenticated (`REMOTE_USER`).
+    pub fn remote_user(&mut self, user: &[u8]) {
+        self.remote_user = Some(user.into());
     }
 
     /// The program that this transaction runs.

@@ -35,8 +35,8 @@ macro_rules! variables {
         /// assert_eq!((body.name(), body.kind()), ("REQUEST_BODY", Kind::Scalar));
         /// assert_eq!(body.first_phase(), 2);
         /// // Why ModSecurity's others are not among them:
-        /// assert_eq!(Variable::from_name("REMOTE_USER"), None);
-        /// assert_eq!(Variable::refusal("REMOTE_USER"), Some("the engine authenticates nobody"));
+        /// assert_eq!(Variable::from_name("WEBSERVER_ERROR_LOG"), None);
+        /// assert_eq!(Variable::refusal("WEBSERVER_ERROR_LOG"), Some("the engine reads no log"));
         /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[allow(missing_docs, reason = "the table says it, and Variable::doc returns it")]
@@ -112,6 +112,7 @@ variables! {
     MatchedVarName "MATCHED_VAR_NAME" Scalar 1 Varies "Where that value stood, such as ARGS:id.";
     MatchedVars "MATCHED_VARS" Collection 1 Varies "All values that the current chain has matched.";
     MatchedVarsNames "MATCHED_VARS_NAMES" Collection 1 Varies "Where those values stood.";
+    ModsecBuild "MODSEC_BUILD" Scalar 1 Same "030014100: rules are read as by ModSecurity 3.0.14.";
     MscPcreError "MSC_PCRE_ERROR" Scalar 1 Varies "1 when a pattern with macros did not compile.";
     MscPcreLimitsExceeded "MSC_PCRE_LIMITS_EXCEEDED" Scalar 1 Varies "1 when a pattern with look-around reached its limit of steps.";
     MscStepsLimitExceeded "MSC_STEPS_LIMIT_EXCEEDED" Scalar 5 Varies "1 when rules took more steps than SecRuleStepsLimit.";
@@ -133,11 +134,12 @@ variables! {
     MultipartStrictError "MULTIPART_STRICT_ERROR" Scalar 2 Varies "1 when any of the strict checks failed.";
     MultipartUnmatchedBoundary "MULTIPART_UNMATCHED_BOUNDARY" Scalar 2 Varies "1 when a line looks like a boundary but is none.";
     OutboundDataError "OUTBOUND_DATA_ERROR" Scalar 4 Varies "1 when the response body was longer than its limit.";
-    PathInfo "PATH_INFO" Scalar 1 Same "Always empty: a proxy has no script names.";
+    PathInfo "PATH_INFO" Scalar 1 Same "The path without query string, as REQUEST_FILENAME: a proxy has no script names.";
     QueryString "QUERY_STRING" Scalar 1 Same "What follows the question mark, not decoded.";
     RemoteAddr "REMOTE_ADDR" Scalar 1 Same "Address of the client.";
     RemoteHost "REMOTE_HOST" Scalar 1 Same "Address of the client: names are not looked up.";
     RemotePort "REMOTE_PORT" Scalar 1 Same "Port of the client.";
+    RemoteUser "REMOTE_USER" Scalar 1 Same "The user whom the host names; otherwise the name in an Authorization header of scheme Basic, which nobody has verified.";
     ReqbodyError "REQBODY_ERROR" Scalar 2 Varies "1 when the body processor failed.";
     ReqbodyErrorMsg "REQBODY_ERROR_MSG" Scalar 2 Varies "Why it failed.";
     ReqbodyProcessor "REQBODY_PROCESSOR" Scalar 1 Same "URLENCODED, MULTIPART, JSON, XML, RAW or empty.";
@@ -185,7 +187,8 @@ variables! {
     UrlencodedError "URLENCODED_ERROR" Scalar 1 Varies "1 when an argument has an invalid escape.";
     User "USER" Collection 1 Varies "What rules have kept for a user, once initcol has opened it.";
     Userid "USERID" Scalar 1 Varies "The key under which USER was opened.";
-    Xml "XML" Collection 2 Grows "Text (XML:/*) and attributes (XML://@*) of an XML body.";
+    Webappid "WEBAPPID" Scalar 1 Same "The argument of SecWebAppId.";
+    Xml "XML" Collection 2 Grows "Text (XML:/*, also XML alone) and attributes (XML://@*) of an XML body.";
 }
 
 impl Variable {

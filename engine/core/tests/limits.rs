@@ -156,6 +156,7 @@ fn rows() -> Vec<Row> {
         content_codings_max = 1, gzip(b"a=1", 1), gzip(b"a=1", 2), "body_processor REQBODY_ERROR";
         response_body_bytes_max = 3, Request { response: "abc", ..get("", "") }, Request { response: "abcd", ..get("", "") }, "response_body OUTBOUND_DATA_ERROR";
         arguments_max = 1, post(FORM, "a=1"), post(FORM, "a=1&b=2"), "body_processor arguments REQBODY_ERROR";
+        arguments_max = 2, Request { query: "q=1", ..post(FORM, "a=1") }, Request { query: "q=1", ..post(FORM, "a=1&b=2") }, "body_processor arguments REQBODY_ERROR";
         json_depth_max = 1, post(JSON, "[1]"), post(JSON, "[[1]]"), "body_processor REQBODY_ERROR";
         xml_depth_max = 1, post(XML, "<a/>"), post(XML, "<a><b>1</b></a>"), "body_processor REQBODY_ERROR";
         xml_nodes_max = 1, post(XML, "<a>1</a>"), post(XML, "<a>1<b>2</b></a>"), "body_processor REQBODY_ERROR";

@@ -36,7 +36,10 @@ fn story(transaction: &Transaction) -> String {
         let rule = &step.rule;
         let _ = write!(out, "{}/{} {}:{} ", rule.id, rule.link, rule.phase.number(), rule.line);
         match step.event {
-            TraceEvent::Match(found) => {
+            TraceEvent::Match(found) | TraceEvent::Miss(found) => {
+                if matches!(step.event, TraceEvent::Miss(_)) {
+                    out.push_str("miss ");
+                }
                 let negated = if rule.negated { "!" } else { "" };
                 let name = found.variable.escape_ascii();
                 let _ = write!(out, "{name}={} {negated}@{}", text(&found.value), rule.operator);
@@ -77,6 +80,29 @@ fn check(rules: &str, uri: &str, expected: &[&str]) {
     let seen = story(&transaction);
     assert_eq!(seen.lines().collect::<Vec<_>>(), expected, "{seen}");
     assert!(!transaction.flags().trace_cut);
+}
+
+#[test]
+fn values_that_do_not_match_where_they_are_asked_for() {
+    let rules = r#"SecRule ARGS:a|ARGS:b "@rx ^b" "id:1,phase:2,pass,nolog,t:lowercase""#;
+    let input =
+        Input::Text { name: "rules".to_owned(), text: format!("SecRuleEngine On\n{rules}") };
+    let program = Program::build(&[input], &NoFiles, Limits::default()).unwrap();
+    let program = Arc::new(program.without_gates());
+    for (mut transaction, expected) in [
+        (
+            Transaction::new(Arc::clone(&program)).with_misses(),
+            "1/0 2:2 miss ARGS:a=A @rx t:lowercase=a\n\
+             1/0 2:2 ARGS:b=B @rx t:lowercase=b 0@0..1=b\n1/0 2:2 pass None [] []\n",
+        ),
+        (
+            Transaction::new(Arc::clone(&program)).with_trace(),
+            "1/0 2:2 ARGS:b=B @rx t:lowercase=b 0@0..1=b\n1/0 2:2 pass None [] []\n",
+        ),
+    ] {
+        run(&mut transaction, "/?a=A&b=B");
+        assert_eq!(story(&transaction), expected);
+    }
 }
 
 #[test]

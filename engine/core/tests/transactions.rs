@@ -494,6 +494,24 @@ fn bodies_of_requests_are_asked_for_where_they_are_looked_at() {
     }
 }
 
+/// Also rules of later phases look at arguments and uploads.
+#[test]
+fn bodies_of_requests_are_asked_for_by_later_phases() {
+    for (rule, wanted) in [
+        (r#"SecRule ARGS "@rx a" "id:1,phase:3,pass""#, true),
+        (r#"SecRule ARGS_POST_NAMES "@rx a" "id:1,phase:4,pass""#, true),
+        (r#"SecRule &FILES "@eq 0" "id:1,phase:5,pass""#, true),
+        (r#"SecRule ARGS_GET "@rx a" "id:1,phase:3,pass""#, false),
+        (r#"SecRule ARGS "@rx a" "id:1,phase:1,pass""#, false),
+        ("SecRule ARGS \"@rx a\" \"id:1,phase:3,pass\"\nSecRuleRemoveById 1", false),
+    ] {
+        let text = format!("SecRuleEngine On\nSecRequestBodyAccess On\n{rule}");
+        let input = Input::Text { name: "rules".to_owned(), text };
+        let program = Program::build(&[input], &NoFiles, Limits::default()).unwrap();
+        assert_eq!(program.inspects_request_body(), wanted, "{rule}");
+    }
+}
+
 /// Hosts show responses to rulesets that look at them only to log.
 #[test]
 fn rules_of_the_last_phase_ask_for_what_they_look_at() {

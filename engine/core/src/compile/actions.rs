@@ -390,7 +390,7 @@ impl Compiler<'_> {
             return Err("write the target without &: a count cannot be taken away".to_owned());
         }
         let target = Target { exclude: false, ..target.clone() };
-        match self.lower_target(&target) {
+        match self.lower_target(&target, true) {
             Some((variable, select)) => Ok(Ctl::RemoveTargets(rules, variable, select)),
             // Why is reported, and the ruleset refused.
             None => Ok(Ctl::NoEffect),
@@ -422,7 +422,12 @@ fn transformation(name: &str, chain: &mut Vec<Transformation>) -> Result<(), Str
     Ok(())
 }
 
-fn with_status(disruptive: &mut Disruptive, status: Option<u16>) {
+/// The status that an action names.
+pub(super) fn status_of(action: &Action) -> Option<u16> {
+    is(action, "status").then(|| status(value_text(action)).ok()).flatten()
+}
+
+pub(super) fn with_status(disruptive: &mut Disruptive, status: Option<u16>) {
     // A client follows a redirect of the 300s only; of another status the default stays.
     if let (Disruptive::Deny(current), Some(status))
     | (Disruptive::Redirect(current, _), Some(status @ 300..=399)) = (disruptive, status)

@@ -1,6 +1,6 @@
 //! Pass 4: each gathered rule → plain data.
 
-use super::{Compiler, Draft, gates::Gated, operators::Needs};
+use super::{Compiler, Draft, actions, gates::Gated, operators::Needs};
 use crate::{
     id::{LaneId, Phase, RuleId, RuleIndex},
     program::{Gate, Rule},
@@ -13,8 +13,21 @@ impl Compiler<'_> {
         // place, with their actions.
         let count = self.drafts.len();
         let mut rules: Vec<Rule> = (0..count).filter_map(|index| self.lower_rule(index)).collect();
+        self.statuses_of_links(&mut rules);
         rules.shrink_to_fit();
         rules
+    }
+
+    /// A status that a link of a chain names is that of the chain: of several the last, since all have matched.
+    fn statuses_of_links(&self, rules: &mut [Rule]) {
+        for (index, draft) in self.drafts.iter().enumerate() {
+            let status = draft.actions.iter().rev().find_map(actions::status_of);
+            if draft.starter != index
+                && let Some(starter) = rules.get_mut(draft.starter)
+            {
+                actions::with_status(&mut starter.disruptive, status);
+            }
+        }
     }
 
     fn lower_rule(&mut self, index: usize) -> Option<Rule> {
@@ -92,6 +105,15 @@ impl Compiler<'_> {
     /// Whether any rule that runs needs response bodies to be collected.
     pub(super) fn looks_at_response_body(&self, rules: &[Rule]) -> bool {
         self.looks_from(Phase::ResponseBody, rules, |variable| variable == Variable::ResponseBody)
+    }
+
+    /// Whether any rule behind phase 2 that runs looks at what the request's body brings.
+    pub(super) fn looks_at_request_body_later(&self, rules: &[Rule]) -> bool {
+        let brings = |variable: Variable| match variable {
+            Variable::Args | Variable::ArgsNames | Variable::ArgsCombinedSize => true,
+            other => other.first_phase() == Phase::RequestBody.number(),
+        };
+        self.looks_from(Phase::ResponseHeaders, rules, brings)
     }
 
     /// Whether any rule of the last phase that runs looks at what only a response brings.

@@ -97,6 +97,10 @@ impl Compiler<'_> {
             "verifycpf" => Operator::Verify(CheckDigit::Cpf, self.rx(written, argument)?),
             "verifyssn" => Operator::Verify(CheckDigit::Ssn, self.rx(written, argument)?),
             "verifysvnr" => Operator::Verify(CheckDigit::Svnr, self.rx(written, argument)?),
+            "validatenid" => {
+                let (check, pattern) = nid(argument)?;
+                Operator::Verify(check, self.rx(written, pattern)?)
+            }
             "geolookup" => Operator::Deferred(self.geo_lookup(written)),
             "rbl" => Operator::Deferred(self.rbl(written, argument)?),
             "unconditionalmatch" => Operator::UnconditionalMatch,
@@ -178,6 +182,15 @@ impl Compiler<'_> {
             }
         }
         IpSet::parse(&list.join(","))
+    }
+}
+
+/// The country of `@validateNid`, and its pattern.
+fn nid(argument: &str) -> Result<(CheckDigit, &str), String> {
+    match argument.split_once(char::is_whitespace) {
+        Some(("cl", pattern)) => Ok((CheckDigit::Rut, pattern.trim_start())),
+        Some(("us", pattern)) => Ok((CheckDigit::Ssn, pattern.trim_start())),
+        _ => Err("write @validateNid cl PATTERN, or us instead of cl".to_owned()),
     }
 }
 

@@ -16,7 +16,9 @@ impl Compiler<'_> {
         let mut targets: Vec<Target> = Vec::new();
         let mut exclusions = Vec::new();
         for target in written {
-            let Some((variable, select)) = self.lower_target(target) else { continue };
+            let Some((variable, select)) = self.lower_target(target, target.exclude) else {
+                continue;
+            };
             if target.exclude {
                 exclusions.push((variable, select));
             } else {
@@ -30,7 +32,11 @@ impl Compiler<'_> {
     }
 
     /// The variable and members that a target means; an error is reported and gives `None`.
-    pub(super) fn lower_target(&mut self, target: &Written) -> Option<(Variable, Select)> {
+    pub(super) fn lower_target(
+        &mut self,
+        target: &Written,
+        takes_away: bool,
+    ) -> Option<(Variable, Select)> {
         let name = &target.variable.text;
         let Some(variable) = Variable::from_name(name) else {
             let why = Variable::refusal(name).unwrap_or("there is no such variable");
@@ -39,7 +45,10 @@ impl Compiler<'_> {
         };
         let select = match (&target.selector, variable) {
             (Some(Selector::Key(key)), Variable::Xml) => self.xpath(&key.text),
-            (_, Variable::Xml) => {
+            // In ModSecurity a name that holds nothing to look at; an exclusion takes all of it away.
+            (None, Variable::Xml) if takes_away => Ok(Select::All),
+            (None, Variable::Xml) => Ok(Select::XmlText),
+            (Some(Selector::Pattern(_)), Variable::Xml) => {
                 Err("XML needs an expression: XML:/*, XML://@* or a path".to_owned())
             }
             (None, _) => Ok(Select::All),

@@ -1,7 +1,7 @@
-//! The check digits of `@verifyCC`, `@verifyCPF`, `@verifySSN` and `@verifySVNR`.
+//! The check digits of `@verifyCC`, `@verifyCPF`, `@verifySSN`, `@verifySVNR` and `@validateNid`.
 //!
 //! Each takes what the operator's pattern matched; bytes that are no digits are separators.
-//! Source: ModSecurity 3's operators of the same names.
+//! Source: ModSecurity 3's operators of the same names; `@validateNid` is Coraza's.
 
 /// The digits of a text.
 fn digits(text: &[u8]) -> impl DoubleEndedIterator<Item = u32> {
@@ -88,9 +88,28 @@ pub(crate) fn svnr(number: &[u8]) -> bool {
     sum % 11 % 10 == check
 }
 
+/// Chile's RUT: seven or eight digits, and a digit or `k` that checks them modulo 11.
+pub(crate) fn rut(number: &[u8]) -> bool {
+    const CHECKS: &[u8; 11] = b"0123456789k";
+    let counts = |byte: &u8| byte.is_ascii_digit() || byte.eq_ignore_ascii_case(&b'k');
+    let mut last = number.iter().rev().filter(|byte| counts(byte));
+    let Some(check) = last.next() else { return false };
+    let mut sum = 0;
+    let mut length = 0;
+    for (digit, weight) in last.zip((2..=7).cycle()) {
+        if !digit.is_ascii_digit() || length == 8 {
+            return false;
+        }
+        sum += u32::from(digit - b'0') * weight;
+        length += 1;
+    }
+    let expected = CHECKS.get((11 - sum as usize % 11) % 11);
+    length >= 7 && expected == Some(&check.to_ascii_lowercase())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{cpf, luhn, ssn, svnr};
+    use super::{cpf, luhn, rut, ssn, svnr};
 
     #[track_caller]
     fn check(verify: fn(&[u8]) -> bool, number: &str, valid: bool) {
@@ -126,6 +145,23 @@ mod tests {
         check(cpf, "529982247250", true);
         check(cpf, "", false);
         check(cpf, "529.982\0.247-25", true);
+    }
+
+    #[test]
+    fn ruts() {
+        check(rut, "12.345.678-5", true);
+        check(rut, "12345678-5", true);
+        check(rut, "12345678-6", false);
+        check(rut, "6.543.210-k", false);
+        check(rut, "6.543.210-2", true);
+        check(rut, "7654321-6", true);
+        check(rut, "20.347.878-k", true);
+        check(rut, "20347878K", true);
+        check(rut, "20347878k0", false);
+        check(rut, "123456-0", false);
+        check(rut, "123456785-0", false);
+        check(rut, "k", false);
+        check(rut, "", false);
     }
 
     #[test]

@@ -338,6 +338,7 @@ impl Transaction {
         // `SecPatternLimitAction`.
         let matches = found == Found::Yes;
         if matches == rule.negated {
+            self.trace_miss(program, index, parameter, value, slice);
             return false;
         }
         if capturing {

@@ -2,13 +2,19 @@
 
 use super::{Transaction, request::decimal, values::selected};
 use crate::{
-    compile::SEVERITIES,
     expand::{Expression, Segment},
     pattern::Meter,
     program::{Program, Select},
     store::List,
+    transform::Transformation,
     variable::Variable,
 };
+
+/// `MODSEC_BUILD`: two digits each for the parts of the version, and ModSecurity's number for a release.
+const MODSEC_BUILD: &[u8] = b"030014100";
+
+/// The scheme whose credentials name a user, and the space behind it.
+const BASIC: &[u8] = b"Basic ";
 
 impl Transaction {
     /// Appends the expansion of `expression` to `out`, up to the limit; a text without macros is as long as
@@ -68,6 +74,11 @@ impl Transaction {
             }
             Variable::Sessionid => self.write_key(Variable::Session, out),
             Variable::Userid => self.write_key(Variable::User, out),
+            Variable::ModsecBuild => out.extend_from_slice(MODSEC_BUILD),
+            Variable::Webappid => {
+                out.extend_from_slice(self.program.settings.web_app_id.as_bytes())
+            }
+            Variable::RemoteUser => self.write_remote_user(out),
             Variable::FullRequest => {
                 self.full_request().for_each(|part| out.extend_from_slice(part));
             }
@@ -81,6 +92,28 @@ impl Transaction {
                 self.write_first(variable, &Select::All, out);
             }
             _ => out.extend_from_slice(self.store.bytes(self.scalar(variable))),
+        }
+    }
+
+    /// The user whom the host names, or the one that the client says it is, as in ModSecurity 3.
+    ///
+    /// Source: RFC 7617, section 2.
+    fn write_remote_user(&self, out: &mut Vec<u8>) {
+        if let Some(user) = &self.remote_user {
+            out.extend_from_slice(user);
+            return;
+        }
+        let value = self.store.find(List::RequestHeaders, b"authorization").unwrap_or_default();
+        let Some((scheme, credentials)) = value.split_at_checked(BASIC.len()) else { return };
+        if !scheme.eq_ignore_ascii_case(BASIC) {
+            return;
+        }
+        let mut decoded = Vec::new();
+        let changed = Transformation::Base64Decode.apply(credentials.trim_ascii(), &mut decoded);
+        let text = if changed { &decoded } else { credentials };
+        // Credentials without a colon name nobody.
+        if let Some(end) = memchr::memchr(b':', text) {
+            out.extend_from_slice(text.get(..end).unwrap_or_default());
         }
     }
 
@@ -147,10 +180,11 @@ impl Transaction {
             b"id" => out.extend_from_slice(rule.id.to_string().as_bytes()),
             b"rev" => out.extend_from_slice(rule.meta.rev.as_bytes()),
             b"msg" => out.extend_from_slice(rule.meta.msg_text.as_bytes()),
+            // The number, as in ModSecurity 3; names are for logs.
             b"severity" => {
-                let name =
-                    rule.meta.severity.and_then(|number| SEVERITIES.get(usize::from(number)));
-                out.extend_from_slice(name.map_or("", |name| name).as_bytes());
+                if let Some(severity) = rule.meta.severity {
+                    out.extend_from_slice(decimal(u64::from(severity), &mut [0; 20]));
+                }
             }
             b"logdata" => {
                 // `logdata` may itself name rule.logdata; then it is empty inside.

@@ -130,6 +130,7 @@ impl Transaction {
         let path_slice = Slice { end: request_uri.start + offset(path.len()), ..request_uri };
         let file_name = self.decoded_path(path, path_slice);
         self.set(Variable::RequestFilename, file_name);
+        self.set(Variable::PathInfo, file_name);
         self.set(Variable::RequestBasename, self.base_name(file_name));
         let outcome = self.parse_arguments(query);
         self.set_flag(Variable::UrlencodedError, outcome.invalid_escapes);
@@ -373,13 +374,16 @@ impl Transaction {
             Processor::Xml => Paths::new(&self.program.xpaths, &mut self.store),
             _ => Paths::default(),
         };
+        // The limit is of both, as in ModSecurity.
+        let queried = self.store.list(List::ArgsGet).len();
+        let arguments_left = self.program.limits.arguments_max.saturating_sub(queried);
         let mut sink = Sink {
             store: &mut self.store,
             flags: &mut self.flags,
             limits: &self.program.limits,
             arguments: List::ArgsPost,
             multipart: processor == Processor::Multipart,
-            left: self.program.limits.arguments_max,
+            left: arguments_left,
             files_bytes: 0,
             paths,
         };

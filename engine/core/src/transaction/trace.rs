@@ -33,6 +33,8 @@ pub struct TraceStep<'t> {
 pub enum TraceEvent {
     /// A value matched.
     Match(TracedMatch),
+    /// A value did not match ([`Transaction::with_misses`]); the operator found nothing in it.
+    Miss(TracedMatch),
     /// A member of `TX` was set or unset.
     Change(TracedChange),
     /// A rule matched, with its whole chain.
@@ -77,7 +79,7 @@ pub struct Excerpt {
     pub length: usize,
 }
 
-/// A value that an operator held for.
+/// A value that an operator held for, or, in [`TraceEvent::Miss`], did not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedMatch {
     /// Where it stood, such as `ARGS:q`.
@@ -159,7 +161,7 @@ impl TraceEvent {
         let size = |excerpt: &Excerpt| excerpt.bytes.len();
         let some = |excerpt: &Option<Excerpt>| excerpt.as_ref().map_or(0, size);
         match self {
-            Self::Match(found) => {
+            Self::Match(found) | Self::Miss(found) => {
                 let stages = found.stages.iter().map(|stage| size(&stage.value));
                 let captures = found.found.iter().map(|capture| size(&capture.text));
                 found.variable.len()
@@ -181,6 +183,8 @@ impl TraceEvent {
 pub(super) struct Trace {
     steps: Vec<(RuleIndex, TraceEvent)>,
     bytes: usize,
+    /// Whether values that did not match are recorded, too.
+    misses: bool,
 }
 
 impl Trace {
@@ -228,6 +232,14 @@ impl Transaction {
         self
     }
 
+    /// [`Self::with_trace`] that also records each value that a rule looked at in vain. Rules that the fast path left out
+    /// looked at nothing: a program [without it](Program::without_gates) shows all values.
+    #[must_use]
+    pub fn with_misses(mut self) -> Self {
+        self.trace = Some(Box::new(Trace { misses: true, ..Trace::default() }));
+        self
+    }
+
     /// What happened so far, in order. Empty without [`Self::with_trace`]; incomplete when the flag
     /// `trace_cut` is set.
     pub fn trace(&self) -> impl Iterator<Item = TraceStep<'_>> {
@@ -251,8 +263,40 @@ impl Transaction {
             return;
         };
         let Some(operator) = &rule.operator else { return };
-        let max = program.limits.match_value_bytes_max;
         let capture = self.found(rule, operator, parameter, slice);
+        let matched = self.traced_value(program, rule, &capture, parameter, value, slice);
+        self.push_step(program, index, TraceEvent::Match(matched));
+    }
+
+    /// Records a value that a rule has looked at in vain, where that is asked for.
+    pub(super) fn trace_miss(
+        &mut self,
+        program: &Program,
+        index: RuleIndex,
+        parameter: &[u8],
+        value: &ValueRef,
+        slice: Slice,
+    ) {
+        let records = self.trace.as_ref().is_some_and(|trace| trace.misses);
+        let Some(rule) = program.rules.get(index.get()).filter(|_| records) else { return };
+        if !self.has_room(program) {
+            return;
+        }
+        let nothing = Capture::default();
+        let missed = self.traced_value(program, rule, &nothing, parameter, value, slice);
+        self.push_step(program, index, TraceEvent::Miss(missed));
+    }
+
+    fn traced_value(
+        &self,
+        program: &Program,
+        rule: &Rule,
+        capture: &Capture,
+        parameter: &[u8],
+        value: &ValueRef,
+        slice: Slice,
+    ) -> TracedMatch {
+        let max = program.limits.match_value_bytes_max;
         let bytes = self.store.bytes(slice);
         let part = |(group, found): (usize, &Option<(usize, usize)>)| {
             let (start, end) = (*found)?;
@@ -260,16 +304,18 @@ impl Transaction {
             Some(TracedCapture { group, range: start..end, text })
         };
         let found = capture.groups.iter().enumerate().filter_map(part).collect();
-        let name = self.matches.vars().last().map_or(&[][..], |var| &var.name);
-        let matched = TracedMatch {
-            variable: Excerpt::new(name, max).bytes,
+        let mut name = Vec::new();
+        self.write_value_name(value, &mut name);
+        let has_parameter =
+            rule.operator.as_ref().is_some_and(|operator| operator.parameter().is_some());
+        TracedMatch {
+            variable: Excerpt::new(&name, max).bytes,
             value: Excerpt::new(self.store.bytes(value.value), max),
             stages: self.traced_stages(program, rule, value.value, slice),
-            parameter: operator.parameter().map(|_| Excerpt::new(parameter, max)),
+            parameter: has_parameter.then(|| Excerpt::new(parameter, max)),
             found,
             fingerprint: Excerpt::new(&capture.text, max).bytes,
-        };
-        self.push_step(program, index, TraceEvent::Match(matched));
+        }
     }
 
     /// What the operator finds in a value that it holds for, also where the rule does not capture.
@@ -479,6 +525,7 @@ const fn operator_name(operator: &Operator) -> &'static str {
             crate::operator::CheckDigit::Cpf => "verifyCPF",
             crate::operator::CheckDigit::Ssn => "verifySSN",
             crate::operator::CheckDigit::Svnr => "verifySVNR",
+            crate::operator::CheckDigit::Rut => "validateNid",
         },
         Operator::UnconditionalMatch => "unconditionalMatch",
         Operator::NoMatch => "noMatch",

@@ -104,11 +104,14 @@ pub(super) const fn is_computed(variable: Variable) -> bool {
             | Variable::HighestSeverity
             | Variable::MatchedVar
             | Variable::MatchedVarName
+            | Variable::ModsecBuild
             | Variable::MscPcreError
             | Variable::MscPcreLimitsExceeded
             | Variable::MscStepsLimitExceeded
+            | Variable::RemoteUser
             | Variable::Sessionid
             | Variable::Userid
+            | Variable::Webappid
     )
 }
 

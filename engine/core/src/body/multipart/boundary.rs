@@ -50,7 +50,7 @@ impl Parser<'_> {
         let value = value.get(1..).unwrap_or_default();
         self.flags.boundary_whitespace |=
             gap.iter().chain(value.first()).any(u8::is_ascii_whitespace);
-        let boundary = self.boundary_value(value.trim_ascii());
+        let boundary = self.boundary_value(value.trim_ascii_start());
         if boundary.is_empty() {
             self.fail(BodyErrorKind::MultipartBoundaryMissing, 0);
             return None;

@@ -312,6 +312,7 @@ fn multipart_content_types() {
     row("multipart/form-data; boundary =b", "b", &["? boundary_whitespace strict"]);
     row("multipart/form-data; boundary=\tb", "b", &["? boundary_whitespace strict"]);
     row("multipart/form-data; boundary=b ; x=y", "b", &["? boundary_whitespace strict"]);
+    row("multipart/form-data; boundary=b ", "b", &["? boundary_whitespace strict"]);
     row("multipart/form-data boundary=b", "b", &["? missing_semicolon strict"]);
     let broken = [
         ("multipart/form-data; Boundary=b", "MultipartBoundaryMalformed"),

@@ -50,9 +50,19 @@ impl<'t> Paths<'t> {
     fn open(&mut self, element: &[u8]) {
         let outer = self.states.len().saturating_sub(self.paths.len());
         for (at, path) in self.paths.iter().enumerate() {
-            if let Some(&state) = self.states.get(outer + at) {
-                self.states.push(path.enter(state, element));
+            if let Some(state) = self.states.get_mut(outer + at) {
+                let inner = path.enter(state, element);
+                self.states.push(inner);
             }
+        }
+    }
+
+    /// Takes note of an attribute of the element opened last.
+    fn attribute(&mut self, name: &[u8], value: &[u8]) {
+        let inner = self.states.len().saturating_sub(self.paths.len());
+        let states = self.states.get_mut(inner..).unwrap_or_default();
+        for (path, state) in self.paths.iter().zip(states) {
+            path.note_attribute(state, name, value);
         }
     }
 
@@ -149,6 +159,7 @@ impl BodySink for Sink<'_> {
     }
 
     fn xml_attribute(&mut self, name: &[u8], value: &[u8]) -> Room {
+        self.paths.attribute(name, value);
         let takes = |path: &XPath, state| path.takes_attribute(state, name);
         self.xml(List::XmlAttributes, b"//@*", value, takes)
     }
