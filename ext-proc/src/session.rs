@@ -14,6 +14,7 @@ use std::{sync::Arc, time::Instant};
 
 use framing::{after_body, end_of};
 use glacis_engine::Deadline;
+use glacis_host::admission::Share;
 use glacis_inspector::{
     Decision, Hints, Inspector, Mode, Receipt, Rejection, RequestHead, ResponseHead, request_id,
 };
@@ -25,7 +26,6 @@ use glacis_service::{
 use tonic::Status;
 
 use crate::{
-    admission::Share,
     alarm::Alarm,
     duplex::{Held, Seen},
     metrics::{ProfileMetrics, phase_name},

@@ -11,6 +11,7 @@ const DOCUMENTED: &[&str] = &[
     "limits/",
     "limit-store/",
     "service/",
+    "host/",
     "ext-proc/",
     "ext-authz/",
     "wasm-filter/",
