@@ -36,6 +36,10 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "glacis-envoy-module",
+        &["glacis-engine", "glacis-host", "glacis-inspector", "glacis-rules", "glacis-service"],
+    ),
+    (
         "glacis-ext-authz",
         &[
             "glacis-engine",
