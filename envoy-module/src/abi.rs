@@ -214,9 +214,12 @@ impl EnvoyStream<'_> {
     fn reply(self, reply: &Reply) {
         // Envoy takes any number; what is no status of an answer must not become one.
         let status = if (200..=599).contains(&reply.status) { reply.status } else { 403 };
-        let headers: Vec<Pair> = { reply.headers.iter() }
+        let mut headers: Vec<Pair> = { reply.headers.iter() }
             .map(|(name, value)| Pair::of(name.as_bytes(), value.as_bytes()))
             .collect();
+        let grpc_status = reply.grpc_status.map(|status| status.to_string());
+        headers
+            .extend(grpc_status.iter().map(|status| Pair::of(b"grpc-status", status.as_bytes())));
         let (body, details) = (Buf::of(reply.body.as_bytes()), Buf::of(reply.details.as_bytes()));
         // SAFETY: the stream lives while its hook runs; Envoy copies all that it is given.
         unsafe {
@@ -241,14 +244,18 @@ impl EnvoyStream<'_> {
         unsafe { resume(self.envoy) }
     }
 
-    /// Text that a getter wrote.
-    fn text(&self, get: impl FnOnce(Object, *mut Buf) -> bool) -> Option<&str> {
+    /// What `read` makes of the text that a getter wrote.
+    fn text<T>(
+        &self,
+        get: impl FnOnce(Object, *mut Buf) -> bool,
+        read: impl FnOnce(&str) -> T,
+    ) -> Option<T> {
         let mut found = Buf::NULL;
         if !get(self.envoy, &raw mut found) {
             return None;
         }
-        // SAFETY: valid until the hook ends or a setter is called, which takes `&mut self`.
-        core::str::from_utf8(unsafe { found.bytes() }).ok()
+        // SAFETY: valid until the hook ends or Envoy is called again, which `read` cannot do.
+        core::str::from_utf8(unsafe { found.bytes() }).ok().map(read)
     }
 
     /// How many strings of a list in the stream's own metadata there are already.
@@ -346,7 +353,7 @@ impl Stream for EnvoyStream<'_> {
         chunks.into_iter().map(|chunk| unsafe { chunk.bytes() }).collect()
     }
 
-    fn attribute(&self, attribute: Attribute) -> Option<&str> {
+    fn attribute<T>(&self, attribute: Attribute, read: impl FnOnce(&str) -> T) -> Option<T> {
         let id = match attribute {
             Attribute::Protocol => 10,
             Attribute::SourceAddress => 24,
@@ -354,18 +361,25 @@ impl Stream for EnvoyStream<'_> {
             Attribute::RouteName => 61,
         };
         // SAFETY: the stream lives, and Envoy writes one buffer.
-        self.text(|envoy, found| unsafe {
+        let get = |envoy, found| unsafe {
             (self.callbacks.http_filter_get_attribute_string)(envoy, id, found)
-        })
+        };
+        self.text(get, read)
     }
 
-    fn route_metadata(&self, namespace: &str, key: &str) -> Option<&str> {
+    fn route_metadata<T>(
+        &self,
+        namespace: &str,
+        key: &str,
+        read: impl FnOnce(&str) -> T,
+    ) -> Option<T> {
         const ROUTE: i32 = 1;
         let (namespace, key) = (Buf::of(namespace.as_bytes()), Buf::of(key.as_bytes()));
         // SAFETY: the stream lives, and Envoy writes one buffer.
-        self.text(|envoy, found| unsafe {
+        let get = |envoy, found| unsafe {
             (self.callbacks.http_get_metadata_string)(envoy, ROUTE, namespace, key, found)
-        })
+        };
+        self.text(get, read)
     }
 
     fn route(&self) -> Option<Arc<Route>> {

@@ -10,8 +10,8 @@ use std::{sync::Arc, time::Instant};
 
 use glacis_host::admission::Share;
 use glacis_inspector::{
-    Decision, End, Hints, Inspector, Mode, Reply, RequestHead, ResponseHead, Uninspected,
-    parse_endpoint, request_id,
+    Decision, End, Header, Hints, Inspector, Mode, Reply, RequestHead, ResponseHead, Uninspected,
+    find, grpc_code, parse_endpoint, request_id,
 };
 use glacis_service::{
     Client,
@@ -57,6 +57,8 @@ pub(crate) struct Exchange<W: Wake> {
     answered: bool,
     /// Whether rules may block.
     blocks: bool,
+    /// Whether Envoy answers the client in the words of gRPC, which it does by the media type alone.
+    answers_grpc: bool,
     body_memory: Share,
     place: Share,
     /// Bytes of the response's body.
@@ -96,6 +98,7 @@ impl<W: Wake> Exchange<W> {
             response: Progress::Headers,
             answered: false,
             blocks: false,
+            answers_grpc: false,
             body_memory,
             place,
             response_bytes: 0,
@@ -115,7 +118,7 @@ impl<W: Wake> Exchange<W> {
             return Next::Drop;
         }
         self.answered = true;
-        Next::Reply(Box::new(fault()))
+        Next::Reply(Box::new(self.in_grpc(fault())))
     }
 
     /// Answers 503 to what Envoy must not send here, or what cannot be evaluated.
@@ -152,10 +155,13 @@ impl<W: Wake> Exchange<W> {
             return Next::Continue;
         }
         let rulesets = self.filter.engine.shared.rulesets();
+        let metadata = stream.route_metadata(NAMESPACE, "profile", str::to_owned);
+        let name =
+            rulesets.has_routes.then(|| stream.attribute(Attribute::RouteName, str::to_owned));
         let choice = rulesets.profiles.choose(Hints {
             stream: route.as_ref().and_then(|route| route.profile.as_deref()),
-            route_metadata: stream.route_metadata(NAMESPACE, "profile"),
-            route: stream.attribute(Attribute::RouteName),
+            route_metadata: metadata.as_deref(),
+            route: name.flatten().as_deref(),
         });
         let (profile, unknown) = match choice {
             Ok(choice) => (Arc::clone(choice.profile), choice.unknown),
@@ -178,20 +184,22 @@ impl<W: Wake> Exchange<W> {
 
     /// Runs the rules for headers. A request that finds no place is turned down instead.
     fn judge_headers(
-        &self,
+        &mut self,
         stream: &impl Stream,
         profile: &Profile,
         end_of_stream: bool,
     ) -> (Box<Inspector>, Decision) {
         let headers = stream.headers(HeaderMap::Request);
+        self.answers_grpc = is_grpc_for_envoy(&headers);
         let id = request_id(&headers);
         let made_up = if id.is_none() { random_id() } else { String::new() };
-        let address = |attribute| stream.attribute(attribute).and_then(parse_endpoint);
+        let address = |attribute| stream.attribute(attribute, parse_endpoint).flatten();
+        let protocol = stream.attribute(Attribute::Protocol, known_protocol).flatten();
         let mut inspector = Box::new(profile.pool.take());
         inspector.set_deadline(self.filter.engine.shared.deadline(Instant::now()));
         let decision = inspector.request_headers(&RequestHead {
             headers: &headers,
-            protocol: stream.attribute(Attribute::Protocol),
+            protocol,
             end_of_stream,
             id: id.unwrap_or(&made_up),
             time: now(),
@@ -439,9 +447,18 @@ impl<W: Wake> Exchange<W> {
             Decision::Reply(reply) => {
                 self.answered = true;
                 self.conclude(stream);
-                Next::Reply(reply.clone())
+                Next::Reply(Box::new(self.in_grpc(Reply::clone(reply))))
             }
         }
+    }
+
+    /// A reply with the code that Envoy has to be given where it answers in the words of gRPC: its own would be 0, which
+    /// means that all is well.
+    fn in_grpc(&self, mut reply: Reply) -> Reply {
+        if self.answers_grpc {
+            reply.grpc_status = reply.grpc_status.or_else(|| Some(grpc_code(reply.status)));
+        }
+        reply
     }
 
     /// The stream is over.
@@ -454,6 +471,19 @@ impl<W: Wake> Exchange<W> {
         (self.request, self.response) = (Progress::Done, Progress::Done);
         Next::Continue
     }
+}
+
+/// Whether Envoy takes a request for one of gRPC (`Grpc::Common::isGrpcRequestHeaders`).
+fn is_grpc_for_envoy(headers: &[Header<'_>]) -> bool {
+    let media_type = find(headers, b"content-type").unwrap_or_default();
+    let rest = media_type.strip_prefix(b"application/grpc");
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+}
+
+/// The protocol as the inspector knows it, which needs no memory; `None` for any other.
+fn known_protocol(name: &str) -> Option<&'static str> {
+    const KNOWN: [&str; 4] = ["HTTP/1.0", "HTTP/1.1", "HTTP/2", "HTTP/3"];
+    KNOWN.into_iter().find(|known| *known == name)
 }
 
 /// The part of an exchange, as metrics name it.

@@ -66,6 +66,8 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct Rulesets {
     pub(crate) profiles: Profiles<Arc<Profile>>,
+    /// Whether names of routes choose profiles.
+    pub(crate) has_routes: bool,
     exclusions: Vec<LoadedExclusion>,
     /// What was read for them.
     records: Vec<Record>,
@@ -262,7 +264,7 @@ impl Rulesets {
             // The configuration has been checked: an unknown name is not among them.
             let _ = profiles.insert_route(route, name);
         }
-        Ok(Self { profiles, exclusions, records })
+        Ok(Self { profiles, has_routes: !config.routes.is_empty(), exclusions, records })
     }
 
     /// Logs what is loaded.

@@ -62,11 +62,17 @@ pub(crate) trait Stream {
     /// The pieces of the body that the running body hook was called for.
     fn body(&self, half: Half) -> Vec<&[u8]>;
 
-    /// An attribute, if Envoy knows it and it is text.
-    fn attribute(&self, attribute: Attribute) -> Option<&str>;
+    /// What `read` makes of an attribute, if Envoy knows it and it is text. The text of the last attribute may be gone when
+    /// the next is asked for.
+    fn attribute<T>(&self, attribute: Attribute, read: impl FnOnce(&str) -> T) -> Option<T>;
 
-    /// A text in the metadata of the route.
-    fn route_metadata(&self, namespace: &str, key: &str) -> Option<&str>;
+    /// What `read` makes of a text in the metadata of the route.
+    fn route_metadata<T>(
+        &self,
+        namespace: &str,
+        key: &str,
+        read: impl FnOnce(&str) -> T,
+    ) -> Option<T>;
 
     /// What the most specific route says of this filter.
     fn route(&self) -> Option<Arc<Route>>;

@@ -39,6 +39,7 @@ pub use block_page::{BlockPage, Shown};
 pub use client::{client_of, parse_endpoint};
 pub use decision::{Decision, Mode, OBSERVED, Outcome, REJECT, Receipt, Reply, Uninspected};
 pub use first_verdict::{BundleError, First, FirstVerdict, RuleBundle};
+pub use grpc::code as grpc_code;
 pub use inspector::{End, Inspector};
 pub use pool::Pool;
 pub use profile::{Choice, Hints, Profiles, UnknownProfile, UnknownProfilePolicy};

@@ -31,6 +31,7 @@ pub mod list_server;
 pub mod load;
 pub mod log;
 pub mod machine;
+pub mod native;
 pub mod ports;
 pub mod process;
 pub mod rate_limit;
