@@ -5,11 +5,6 @@ mod bans;
 mod canary;
 mod check;
 mod collections;
-mod exclusion;
-mod limits;
-mod out_of_band;
-mod policies;
-mod profile;
 #[cfg(test)]
 mod tests;
 
@@ -20,159 +15,57 @@ use std::{
 };
 
 use glacis_engine::{AuditPart, AuditParts, Limits};
-use glacis_inspector::{Redaction, SECRET_NAMES, SECRET_WORDS};
+use glacis_host::{declare_configuration, resolve_rules};
 use glacis_service::{
-    config::{Admin, ConfigError, Drain, Listen, LogLevel, Overload, Seconds, load, octal},
+    config::{Admin, ConfigError, Drain, Listen, LogLevel, Overload, Seconds, load},
     differing,
     otlp::Collector,
-    sink::Rotation,
 };
 use serde::Deserialize;
 
 pub use bans::{BansConfig, ScenarioConfig};
 pub use canary::EnvoyCanary;
 pub use collections::Collections;
-pub use exclusion::{ExclusionConfig, Expiry};
-pub use limits::{LimitsChange, LimitsConfig};
-pub use out_of_band::{Evaluation, ShadowConfig};
-pub use policies::{
-    BodyOverflow, ExpiredExclusions, Format, Grpc, Late, OversizedBody, Response, UnknownProfile,
+pub use glacis_host::{
+    Audit, Block, BodyOverflow, Evaluation, ExclusionConfig, ExpiredExclusions, Expiry, Format,
+    Given, Grpc, Late, LimitsChange, LimitsConfig, Mode, OversizedBody, ProfileConfig, Response,
+    ShadowConfig, UnknownProfile,
 };
-pub use profile::{Given, Mode, ProfileConfig};
 
-/// The configuration. Each field is described in `glacis-ext-proc.yaml`.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(default, deny_unknown_fields)]
-#[expect(missing_docs, reason = "the documented file is the one place")]
-pub struct Config {
-    pub listen: Listen,
-    pub admin: Admin,
-    pub metrics: MetricsConfig,
-    pub log_level: LogLevel,
-    pub profile: String,
-    pub mode: Option<Mode>,
-    pub sample_percent: u8,
-    pub evaluation: Evaluation,
-    pub out_of_band_profile: Option<String>,
-    pub shadow: Option<ShadowConfig>,
-    pub base: bool,
-    pub setup: String,
-    pub crs: Option<PathBuf>,
-    pub rules: Vec<String>,
-    pub directives: String,
-    pub paranoia: Option<u8>,
-    pub detection_paranoia: Option<u8>,
-    pub inbound_threshold: Option<u32>,
-    pub outbound_threshold: Option<u32>,
-    pub exclusions: Vec<ExclusionConfig>,
-    pub expired_exclusions: ExpiredExclusions,
-    pub canary: Option<String>,
-    pub limits: LimitsConfig,
-    pub request_body_bytes_max: Option<usize>,
-    pub oversized_body: OversizedBody,
-    pub body_overflow: BodyOverflow,
-    pub late: Late,
-    pub grpc: Grpc,
-    pub response: Response,
-    pub trusted_hops: usize,
-    pub block: Block,
-    pub profiles: BTreeMap<String, ProfileConfig>,
-    pub routes: BTreeMap<String, String>,
-    pub unknown_profile: UnknownProfile,
-    pub reload_seconds: Seconds,
-    pub canary_seconds: Seconds,
-    pub canary_envoy: Option<EnvoyCanary>,
-    pub recent: RecentConfig,
-    pub cost_sample: u32,
-    pub audit: Audit,
-    pub otlp: Collector,
-    pub traces: Traces,
-    pub collections_max: usize,
-    pub collections: Collections,
-    pub bans: BansConfig,
-    pub max_streams: usize,
-    pub client_share_percent: u8,
-    pub envoy_buffer_bytes: usize,
-    pub max_message_bytes: usize,
-    pub inline_body_bytes: usize,
-    pub evaluation_threads: usize,
-    pub evaluation_queue_max: usize,
-    pub deadline_ms: u64,
-    pub body_bytes_max: usize,
-    pub out_of_band_threads: usize,
-    pub out_of_band_queue_max: usize,
-    pub out_of_band_bytes_max: usize,
-    pub overload: Overload,
-    pub drain_notice_seconds: u64,
-    pub drain_seconds: u64,
-    pub wasm: Option<WasmModule>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            listen: Listen::default(),
-            admin: Admin::default(),
-            metrics: MetricsConfig::default(),
-            log_level: LogLevel::Info,
-            profile: "default".to_owned(),
-            mode: None,
-            sample_percent: 100,
-            evaluation: Evaluation::InBand,
-            out_of_band_profile: None,
-            shadow: None,
-            base: true,
-            setup: String::new(),
-            crs: None,
-            rules: Vec::new(),
-            directives: String::new(),
-            paranoia: None,
-            detection_paranoia: None,
-            inbound_threshold: None,
-            outbound_threshold: None,
-            exclusions: Vec::new(),
-            expired_exclusions: ExpiredExclusions::Drop,
-            canary: None,
-            limits: LimitsConfig::default(),
-            request_body_bytes_max: None,
-            oversized_body: OversizedBody::Reject,
-            body_overflow: BodyOverflow::Reject,
-            late: Late::Reject,
-            grpc: Grpc::Inspect,
-            response: Response::Off,
-            trusted_hops: 0,
-            block: Block::default(),
-            profiles: BTreeMap::new(),
-            routes: BTreeMap::new(),
-            unknown_profile: UnknownProfile::Default,
-            reload_seconds: Seconds(5),
-            canary_seconds: Seconds(10),
-            canary_envoy: None,
-            recent: RecentConfig::default(),
-            cost_sample: 1_000,
-            audit: Audit::default(),
-            otlp: Collector::default(),
-            traces: Traces::default(),
-            collections_max: 10_000,
-            collections: Collections::default(),
-            bans: BansConfig::default(),
-            max_streams: 4_096,
-            client_share_percent: 50,
-            envoy_buffer_bytes: 16_384,
-            max_message_bytes: 33_554_432,
-            inline_body_bytes: 16_384,
-            evaluation_threads: 0,
-            evaluation_queue_max: 64,
-            deadline_ms: 400,
-            body_bytes_max: 268_435_456,
-            out_of_band_threads: 1,
-            out_of_band_queue_max: 256,
-            out_of_band_bytes_max: 33_554_432,
-            overload: Overload::default(),
-            drain_notice_seconds: 2,
-            drain_seconds: 20,
-            wasm: None,
-        }
+declare_configuration! {
+    /// The configuration. Each field is described in `glacis-ext-proc.yaml`.
+    pub struct Config {
+        listen: Listen = Listen::default(),
+        admin: Admin = Admin::default(),
+        metrics: MetricsConfig = MetricsConfig::default(),
+        log_level: LogLevel = LogLevel::Info,
+        reload_seconds: Seconds = Seconds(5),
+        canary_seconds: Seconds = Seconds(10),
+        canary_envoy: Option<EnvoyCanary> = None,
+        recent: RecentConfig = RecentConfig::default(),
+        cost_sample: u32 = 1_000,
+        audit: Audit = Audit::default(),
+        otlp: Collector = Collector::default(),
+        traces: Traces = Traces::default(),
+        collections_max: usize = 10_000,
+        collections: Collections = Collections::default(),
+        bans: BansConfig = BansConfig::default(),
+        max_streams: usize = 4_096,
+        client_share_percent: u8 = 50,
+        envoy_buffer_bytes: usize = 16_384,
+        max_message_bytes: usize = 33_554_432,
+        inline_body_bytes: usize = 16_384,
+        evaluation_threads: usize = 0,
+        evaluation_queue_max: usize = 64,
+        deadline_ms: u64 = 400,
+        body_bytes_max: usize = 268_435_456,
+        out_of_band_threads: usize = 1,
+        out_of_band_queue_max: usize = 256,
+        out_of_band_bytes_max: usize = 33_554_432,
+        overload: Overload = Overload::default(),
+        drain_notice_seconds: u64 = 2,
+        drain_seconds: u64 = 20,
+        wasm: Option<WasmModule> = None,
     }
 }
 
@@ -216,61 +109,6 @@ impl RecentConfig {
     }
 }
 
-/// The answer to refused requests.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, deny_unknown_fields)]
-#[expect(missing_docs, reason = "the documented file is the one place")]
-pub struct Block {
-    pub status: Option<u16>,
-    pub html: Option<String>,
-    pub content_type: Option<String>,
-    pub body: Option<String>,
-}
-
-/// Where audit records go, and what is masked in them.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(default, deny_unknown_fields)]
-#[expect(missing_docs, reason = "the documented file is the one place")]
-pub struct Audit {
-    pub stdout: bool,
-    pub file: Option<PathBuf>,
-    #[serde(deserialize_with = "octal")]
-    pub file_mode: u32,
-    pub file_bytes_max: u64,
-    pub files_max: u16,
-    pub otlp: bool,
-    pub format: Format,
-    pub sample_percent: u8,
-    pub redact: bool,
-    pub redact_names: Vec<String>,
-    pub redact_words: Vec<String>,
-}
-
-impl Default for Audit {
-    fn default() -> Self {
-        Self {
-            stdout: true,
-            file: None,
-            file_mode: 0o640,
-            file_bytes_max: 104_857_600,
-            files_max: 10,
-            otlp: false,
-            format: Format::Native,
-            sample_percent: 100,
-            redact: true,
-            redact_names: SECRET_NAMES.map(str::to_owned).to_vec(),
-            redact_words: SECRET_WORDS.map(str::to_owned).to_vec(),
-        }
-    }
-}
-
-impl Audit {
-    /// How its file is kept.
-    pub(crate) const fn rotation(&self) -> Rotation {
-        Rotation { bytes_max: self.file_bytes_max, files_max: self.files_max, mode: self.file_mode }
-    }
-}
-
 /// The module of the wasm-filter, served for Envoys.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
@@ -306,17 +144,8 @@ impl Config {
     #[must_use]
     pub fn of_profile(&self, name: &str) -> Self {
         let mut config = Self { profiles: BTreeMap::new(), ..self.clone() };
-        if let Some(profile) = self.profiles.get(name) {
-            name.clone_into(&mut config.profile);
-            profile.apply(&mut config);
-            profile.leave_out_itself(&mut config);
-        }
+        config.set_keys(self.keys_of(name));
         config
-    }
-
-    /// The names of all profiles, the default one first.
-    pub fn profile_names(&self) -> impl Iterator<Item = &str> {
-        [self.profile.as_str()].into_iter().chain(self.profiles.keys().map(String::as_str))
     }
 
     fn resolve(&mut self, folder: &Path) {
@@ -391,17 +220,6 @@ impl Config {
         keys.filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }
 
-    /// What audit records mask.
-    #[must_use]
-    pub fn redaction(&self) -> Redaction {
-        let (names, words) = (&self.audit.redact_names, &self.audit.redact_words);
-        Redaction::new(
-            self.audit.redact,
-            names.iter().map(String::as_str),
-            words.iter().map(String::as_str),
-        )
-    }
-
     /// How the process ends.
     #[must_use]
     pub const fn drain(&self) -> Drain {
@@ -409,12 +227,5 @@ impl Config {
             notice: Duration::from_secs(self.drain_notice_seconds),
             limit: Duration::from_secs(self.drain_seconds),
         }
-    }
-}
-
-/// Makes paths relative to `folder`.
-fn resolve_rules(folder: &Path, rules: &mut [String]) {
-    for rule in rules {
-        *rule = folder.join(&*rule).to_string_lossy().into_owned();
     }
 }

@@ -11,7 +11,6 @@
 //! Protobuf stays in `wire`, `reply` and `grpc`; the rest deals in the inspector's types.
 
 mod admin;
-mod admission;
 mod alarm;
 mod audit;
 mod bans;

@@ -5,6 +5,7 @@
 use core::panic::AssertUnwindSafe;
 use std::{io, panic::catch_unwind, sync::Arc};
 
+use glacis_host::admission::{Pool, Share};
 use glacis_inspector::Rejection;
 use glacis_service::{Evaluators, Priority};
 use prometheus_client::{
@@ -14,7 +15,6 @@ use prometheus_client::{
 };
 
 use crate::{
-    admission::{Pool, Share},
     config::Config,
     metrics::{ErrorKind, table},
     profile::Profile,

@@ -3,11 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use glacis_engine::{Program, RuleEngine};
+use glacis_host::Recipe;
 use glacis_inspector::{Inspector, Pool, ResponseInspection, Sample, Settings};
 
 use crate::{
-    metrics::ProfileMetrics, out_of_band::Watch, recipe::Recipe, recording::Wanted,
-    rule_costs::RuleCosts, rule_counts::RuleCounts, ruleset::Compiled,
+    metrics::ProfileMetrics, out_of_band::Watch, recording::Wanted, rule_costs::RuleCosts,
+    rule_counts::RuleCounts, ruleset::Compiled,
 };
 
 /// Inspectors kept for reuse, of all profiles together, each with some hundred kilobytes: more are in use at once only

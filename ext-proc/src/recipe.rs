@@ -2,36 +2,25 @@
 
 use std::{sync::Arc, time::Instant};
 
-use glacis_engine::{BuildErrors, Input, Limits, Parts, Program, RuleEngine, Transaction};
+use glacis_engine::{BuildErrors, Input, Parts, Program, RuleEngine, Transaction};
 use glacis_explain::{Occasion, Rebuild, Request, inspect};
+use glacis_host::Recipe;
 use glacis_rules::{ExclusionRules, FileSource};
 
-/// What rules are built from. Files are named, and read when they are built.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Recipe {
-    pub(crate) inputs: Vec<Input>,
-    /// Where more would stand at the end of the key `setup`, and at the end of `directives`.
-    pub(crate) setup_end: usize,
-    pub(crate) directives_end: usize,
-    pub(crate) limits: Limits,
-}
-
-impl Recipe {
-    /// The inputs with more at the end of `setup` and of `directives`.
-    fn with(&self, setup: Option<&str>, directives: Option<&str>) -> Vec<Input> {
-        let more = |text: &str| Input::Text { name: "exclusion".to_owned(), text: text.to_owned() };
-        let mut inputs = Vec::with_capacity(self.inputs.len() + 2);
-        for position in 0..=self.inputs.len() {
-            if position == self.setup_end {
-                inputs.extend(setup.map(more));
-            }
-            if position == self.directives_end {
-                inputs.extend(directives.map(more));
-            }
-            inputs.extend(self.inputs.get(position).cloned());
+/// The inputs of a recipe with more at the end of `setup` and of `directives`.
+fn inputs_with(recipe: &Recipe, setup: Option<&str>, directives: Option<&str>) -> Vec<Input> {
+    let more = |text: &str| Input::Text { name: "exclusion".to_owned(), text: text.to_owned() };
+    let mut inputs = Vec::with_capacity(recipe.inputs.len() + 2);
+    for position in 0..=recipe.inputs.len() {
+        if position == recipe.setup_end {
+            inputs.extend(setup.map(more));
         }
-        inputs
+        if position == recipe.directives_end {
+            inputs.extend(directives.map(more));
+        }
+        inputs.extend(recipe.inputs.get(position).cloned());
     }
+    inputs
 }
 
 /// A recipe that may be used until a moment.
@@ -76,7 +65,7 @@ impl Rebuild for Timed<'_> {
         if Instant::now() > self.until {
             return Err(TimeOver);
         }
-        let inputs = self.recipe.with(before, behind);
+        let inputs = inputs_with(self.recipe, before, behind);
         let limits = self.recipe.limits.clone();
         Ok(Program::build_with(&inputs, &FileSource::new(), limits, &mut self.parts))
     }
@@ -84,6 +73,8 @@ impl Rebuild for Timed<'_> {
 
 #[cfg(test)]
 mod tests {
+    use glacis_engine::Limits;
+
     use super::*;
 
     #[test]
@@ -96,10 +87,11 @@ mod tests {
             limits: Limits::default(),
         };
         let names = |setup, directives| {
-            let names = recipe.with(setup, directives).into_iter().map(|input| match input {
-                Input::File(name) => name,
-                Input::Text { text, .. } => text,
-            });
+            let names =
+                inputs_with(&recipe, setup, directives).into_iter().map(|input| match input {
+                    Input::File(name) => name,
+                    Input::Text { text, .. } => text,
+                });
             names.collect::<Vec<_>>().join(" ")
         };
         assert_eq!(names(None, None), "base setup rules directives limits");

@@ -5,7 +5,9 @@ use core::time::Duration;
 use glacis_inspector::{Decision, End, Inspector, RequestHead, ResponseHead};
 use glacis_service::chance::lot;
 
-use crate::{admission::Share, wire::Head};
+use glacis_host::admission::Share;
+
+use crate::wire::Head;
 
 /// What an exchange was, as far as it has come and as much as is kept of it.
 #[derive(Debug)]

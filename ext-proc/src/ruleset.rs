@@ -1,6 +1,6 @@
 //! The rules of a configuration: each profile's, compiled.
 
-use core::{fmt, time::Duration};
+use core::time::Duration;
 use std::{
     collections::BTreeMap,
     io,
@@ -8,23 +8,22 @@ use std::{
 };
 
 use glacis_engine::{
-    BuildErrors, CollectionStore, Limits, MemoryStore, Parts, Program, RuleEngine, SourceError,
+    BuildErrors, CollectionStore, Limits, MemoryStore, Parts, Program, RuleEngine,
 };
-use glacis_inspector::{BlockPage, Profiles, Sample, Settings, canary::CRS_CANARY};
-use glacis_rules::{
-    Assembled, Assembly, CrsSettings, Date, Exclusion, ExclusionError, ExclusionRules, Record,
-    RecordingSource, exclusion_rules,
-};
+pub(crate) use glacis_host::RulesetErrorKind;
+pub use glacis_host::{LoadedExclusion, RulesetError};
+use glacis_host::{ProfileKeys, Recipe, Records, canary_of, load_exclusions, recipe, settings};
+use glacis_inspector::{Profiles, Sample};
+use glacis_rules::{Date, Exclusion, Record, RecordingSource, exclusion_rules};
 use glacis_service::store::Stores;
 use prometheus_client::registry::Registry;
 
 use crate::{
     canary,
     collections::{CollectionMetrics, SharedCollections},
-    config::{Config, Evaluation, ExpiredExclusions, OversizedBody},
+    config::Config,
     out_of_band::Watch,
     profile::Profile,
-    recipe::Recipe,
     rule_costs::RuleCosts,
     shadow::Shadow,
 };
@@ -85,72 +84,6 @@ pub struct Rulesets {
     exclusions: Vec<LoadedExclusion>,
     /// What was read for them, where that is known.
     record: Option<Record>,
-}
-
-/// An exclusion, and what became of it.
-#[derive(Clone, Debug)]
-pub struct LoadedExclusion {
-    /// The name of the profile.
-    pub profile: String,
-    /// What it says.
-    pub exclusion: Exclusion,
-    /// Whether its last day is over.
-    pub expired: bool,
-    /// Whether it is in force.
-    pub applied: bool,
-}
-
-impl fmt::Display for LoadedExclusion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { profile, exclusion, expired, applied } = self;
-        let state = match (expired, applied) {
-            (false, _) => "holds",
-            (true, true) => "has expired and is still applied",
-            (true, false) => "has expired and is no longer applied",
-        };
-        let (subject, owner, reason) = (exclusion.subject(), &exclusion.owner, &exclusion.reason);
-        write!(
-            f,
-            "profile {profile}: the exclusion of {subject} {state}; owner: {owner}, reason: {reason}"
-        )
-    }
-}
-
-/// A profile whose rules were refused.
-#[derive(Debug)]
-pub struct RulesetError {
-    pub(crate) profile: String,
-    pub(crate) kind: RulesetErrorKind,
-}
-
-#[derive(Debug)]
-pub(crate) enum RulesetErrorKind {
-    Crs(SourceError),
-    Exclusions(ExclusionError),
-    Rules(BuildErrors),
-    Bundle(String),
-    NoProfile,
-}
-
-impl fmt::Display for RulesetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "profile {}: ", self.profile)?;
-        match &self.kind {
-            RulesetErrorKind::Crs(error) => write!(f, "crs: {error}"),
-            RulesetErrorKind::Exclusions(error) => error.fmt(f),
-            RulesetErrorKind::Rules(errors) => errors.fmt(f),
-            RulesetErrorKind::Bundle(problem) => f.write_str(problem),
-            RulesetErrorKind::NoProfile => f.write_str("there is no profile of this name"),
-        }
-    }
-}
-
-impl core::error::Error for RulesetError {}
-
-impl RulesetError {
-    pub(crate) fn no_profile(name: &str) -> Self {
-        Self { profile: name.to_owned(), kind: RulesetErrorKind::NoProfile }
-    }
 }
 
 /// Of one loaded profile, what is to be shown.
@@ -295,30 +228,25 @@ impl Builder<'_> {
 
     fn profile(&mut self, config: &Config, count: usize) -> Result<Profile, RulesetError> {
         let refuse = |kind| RulesetError { profile: config.profile.clone(), kind };
-        let applied = self.applied(config);
+        let keys = config.keys();
+        let applied = self.applied(&keys);
         let rules = exclusion_rules(&applied)
             .map_err(|error| refuse(RulesetErrorKind::Exclusions(error)))?;
-        let recipe = recipe(config, &rules, self.source)
+        let recipe = recipe(&keys, &rules, self.source)
             .map_err(|error| refuse(RulesetErrorKind::Crs(error)))?;
         let compiled =
             self.compile(recipe).map_err(|errors| refuse(RulesetErrorKind::Rules(errors)))?;
-        let mut settings = settings(config, self.host);
+        let mut settings = settings(&keys, &records(config), self.host.collections.clone());
         // Where no rules run there is nothing to be evaluated later.
         let engine = settings.rule_engine.unwrap_or_else(|| compiled.program.rule_engine());
         settings.out_of_band &= engine != RuleEngine::Off;
         let costs = Arc::new(RuleCosts::new(&compiled.program, config.cost_sample));
-        Ok(Profile::new(compiled, settings, canary_of(config), costs, count))
+        Ok(Profile::new(compiled, settings, canary_of(&keys), costs, count))
     }
 
     /// The exclusions of a profile that are in force; those that are not are remembered.
-    fn applied(&mut self, config: &Config) -> Vec<Exclusion> {
-        let late = config.expired_exclusions == ExpiredExclusions::Apply;
-        let loaded = config.exclusions.iter().map(Exclusion::from).map(|exclusion| {
-            let expired = !exclusion.holds_on(self.today);
-            let profile = config.profile.clone();
-            LoadedExclusion { profile, exclusion, expired, applied: !expired || late }
-        });
-        let loaded: Vec<_> = loaded.collect();
+    fn applied(&mut self, keys: &ProfileKeys) -> Vec<Exclusion> {
+        let loaded = load_exclusions(keys, self.today);
         let applied = loaded.iter().filter(|loaded| loaded.applied);
         let applied = applied.map(|loaded| loaded.exclusion.clone()).collect();
         self.exclusions.extend(loaded);
@@ -360,71 +288,7 @@ fn watch(config: &Config, built: &BTreeMap<String, Profile>) -> Result<Watch, Ru
     Ok(watch)
 }
 
-/// The canary of a profile: its own, or that of CRS.
-fn canary_of(config: &Config) -> Option<String> {
-    config.canary.clone().or_else(|| config.crs.is_some().then(|| CRS_CANARY.to_owned()))
-}
-
-fn settings(config: &Config, host: &Host) -> Settings {
-    let other = config.block.body.clone().map(|body| {
-        let content_type = config.block.content_type.as_deref();
-        (content_type.unwrap_or("text/plain; charset=utf-8").to_owned(), body)
-    });
-    Settings {
-        profile: config.profile.clone(),
-        rule_engine: config.mode.map(RuleEngine::from),
-        sample: Sample::percent(config.sample_percent).unwrap_or_default(),
-        response: config.response.into(),
-        truncated_body: config.oversized_body.into(),
-        body_overflow: config.body_overflow.into(),
-        late: config.late.into(),
-        grpc: config.grpc.into(),
-        trusted_hops: config.trusted_hops,
-        redaction: config.redaction(),
-        audit_format: config.audit.format.into(),
-        refused_parts: config.recent.parts(),
-        audit_sample: Sample::percent(config.audit.sample_percent).unwrap_or_default(),
-        block_status: config.block.status,
-        block_page: BlockPage { html: config.block.html.clone(), other },
-        lookup: None,
-        collections: host.collections.clone(),
-        out_of_band: config.evaluation == Evaluation::OutOfBand,
-    }
-}
-
-/// What the program is built from.
-pub(crate) fn recipe(
-    config: &Config,
-    exclusions: &ExclusionRules,
-    source: &RecordingSource,
-) -> Result<Recipe, SourceError> {
-    let assembly = Assembly {
-        base: config.base,
-        crs: config.crs.as_deref(),
-        setup: &config.setup,
-        settings: CrsSettings {
-            paranoia: config.paranoia,
-            detection_paranoia: config.detection_paranoia,
-            inbound_threshold: config.inbound_threshold,
-            outbound_threshold: config.outbound_threshold,
-        },
-        exclusions,
-        files: &config.rules,
-        directives: &config.directives,
-        limits: &limit_directives(config),
-    };
-    let Assembled { inputs, setup_end, directives_end } = assembly.assemble(source)?;
-    Ok(Recipe { inputs, setup_end, directives_end, limits: Limits::from(&config.limits) })
-}
-
-/// The typed limit of request bodies, and what becomes of longer ones, as SecLang.
-fn limit_directives(config: &Config) -> String {
-    let mut directives = String::new();
-    if let Some(bytes) = config.request_body_bytes_max {
-        directives += &format!("SecRequestBodyLimit {bytes}\n");
-    }
-    if config.oversized_body != OversizedBody::Reject {
-        directives += "SecRequestBodyLimitAction ProcessPartial\n";
-    }
-    directives
+/// What is recorded of exchanges.
+fn records(config: &Config) -> Records {
+    Records { refused_parts: config.recent.parts(), ..config.audit.records() }
 }

@@ -8,6 +8,7 @@ use core::{
 };
 use std::{collections::VecDeque, fmt, io, panic::catch_unwind, path::Path, sync::Arc};
 
+use glacis_host::admission::{OpenStream, Streams};
 use glacis_inspector::Rejection;
 use glacis_rules::Record;
 use glacis_service::{Readiness, overload};
@@ -17,7 +18,6 @@ use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap, s
 
 use crate::{
     admin::Admin,
-    admission::{OpenStream, Streams},
     alarm::Alarm,
     audit::AuditLog,
     canary,

@@ -17,6 +17,7 @@ use before_body::Awaited;
 pub(crate) use before_body::HEAD_PATIENCE;
 use framing::{after_body, end_of};
 use glacis_engine::Deadline;
+use glacis_host::admission::Share;
 use glacis_inspector::{
     Decision, Hints, Inspector, Mode, Receipt, Rejection, RequestHead, ResponseHead, request_id,
 };
@@ -28,7 +29,6 @@ use glacis_service::{
 use tonic::Status;
 
 use crate::{
-    admission::Share,
     alarm::Alarm,
     duplex::{Held, Seen},
     metrics::{ProfileMetrics, phase_name},

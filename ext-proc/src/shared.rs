@@ -10,11 +10,11 @@ use std::{
     time::Instant,
 };
 
+use glacis_host::admission::{Pool, Streams};
 use glacis_inspector::{Hints, Inspector, Rejection, UnknownProfile};
 use glacis_service::{Client, Evaluators, Priority, alarm::AlarmLog, now, reload::Reloads};
 
 use crate::{
-    admission::{Pool, Streams},
     alarm::Alarm,
     audit::AuditLog,
     bans::BanQueue,

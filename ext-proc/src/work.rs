@@ -7,6 +7,7 @@ use core::{
 };
 use std::{sync::Arc, time::Instant};
 
+use glacis_host::admission::Share;
 use glacis_inspector::Rejection;
 use glacis_service::{GivenUp, Waiting};
 use tokio::{
@@ -15,7 +16,6 @@ use tokio::{
 };
 
 use crate::{
-    admission::Share,
     metrics::Metrics,
     reply::Answer,
     service::{Answered, answer},

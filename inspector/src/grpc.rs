@@ -7,7 +7,8 @@ use crate::block_page::title;
 /// For what is not in the table it is that of gRPC's table for answers that are none of gRPC. Where that table says
 /// `INTERNAL` or `UNAVAILABLE` for something that is the request's own fault, a client would try again in vain:
 /// 400, 413, 429 and 431 are therefore what they mean.
-pub(crate) const fn code(status: u16) -> u32 {
+#[must_use]
+pub const fn code(status: u16) -> u32 {
     const INVALID_ARGUMENT: u32 = 3;
     const PERMISSION_DENIED: u32 = 7;
     const RESOURCE_EXHAUSTED: u32 = 8;

@@ -42,6 +42,7 @@ pub use first_verdict::{
     BundleError, FIRST_VERDICT_HEAD_BYTES_MAX, First, FirstVerdict, RuleBundle,
 };
 pub use glacis_engine::Deadline;
+pub use grpc::code as grpc_code;
 pub use inspector::{End, Inspector};
 pub use pool::Pool;
 pub use profile::{Choice, Hints, Profiles, UnknownProfile, UnknownProfilePolicy};

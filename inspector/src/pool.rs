@@ -26,6 +26,12 @@ impl Pool {
         Self { program, settings, kept: Mutex::new(Vec::new()), kept_max }
     }
 
+    /// The program that its inspectors run.
+    #[must_use]
+    pub const fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
     /// An inspector for one exchange; to be given back with [`Self::keep`].
     pub fn take(&self) -> Inspector {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop();

@@ -10,6 +10,7 @@ use crate::failure::{Failure, Outcome, io};
 use crate::http::{self, Request};
 use crate::log::{Folder, tail};
 use crate::process::Process;
+use crate::settings;
 
 /// The log of Envoy itself, in the folder of a run.
 pub const LOG: &str = "envoy.log";
@@ -99,6 +100,7 @@ impl Envoy {
         let config = folder.write(CONFIG, config)?;
         let mut command = Command::new(program);
         command.arg("-c").arg(&config).current_dir(root);
+        find_modules(&mut command);
         command.args(["--concurrency", &workers.to_string(), "-l", "warning"]).args(options);
         let mut process = Process::start("envoy", &mut command, &folder.file(LOG))?;
         let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, admin_port));
@@ -172,6 +174,14 @@ impl Envoy {
     }
 }
 
+/// Tells Envoy where our module is, if it was built: only some configurations need it.
+fn find_modules(command: &mut Command) {
+    let module = settings::envoy_module();
+    if let Some(folder) = module.as_deref().ok().and_then(Path::parent) {
+        command.env("ENVOY_DYNAMIC_MODULES_SEARCH_PATH", folder);
+    }
+}
+
 /// Asks Envoy whether it would run with this configuration; returns what it says, warnings mostly.
 ///
 /// # Errors
@@ -180,6 +190,7 @@ impl Envoy {
 pub fn validate(program: &Path, root: &Path, config: &Path) -> Outcome<String> {
     let mut command = Command::new(program);
     command.args(["--mode", "validate", "-l", "warning", "-c"]).arg(config).current_dir(root);
+    find_modules(&mut command);
     let output = command.output().map_err(io("run", program))?;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.success() {

@@ -32,6 +32,7 @@ pub mod load;
 pub mod log;
 pub mod machine;
 pub mod modsecurity;
+pub mod native;
 pub mod ports;
 pub mod process;
 pub mod rate_limit;

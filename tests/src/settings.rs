@@ -63,6 +63,16 @@ pub fn ext_proc() -> Outcome<PathBuf> {
     place("GLACIS_EXT_PROC", &usual, "cargo build --workspace --bins")
 }
 
+/// The native module, `libglacis.so` (`GLACIS_ENVOY_MODULE`).
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn envoy_module() -> Outcome<PathBuf> {
+    let usual = binaries_folder().join("libglacis.so");
+    place("GLACIS_ENVOY_MODULE", &usual, "cargo build --workspace --lib")
+}
+
 /// The binary of ext-authz (`GLACIS_EXT_AUTHZ`).
 ///
 /// # Errors

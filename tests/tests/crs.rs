@@ -1,4 +1,4 @@
-//! Every regression test of CRS over a real Envoy with ext-proc.
+//! Every regression test of CRS over a real Envoy, with ext-proc and with the native module.
 //!
 //! A binary of its own: cargo runs it when the end-to-end tests, some of which look at the clock, are
 //! over, and both cores are free for it.
@@ -20,7 +20,13 @@ fn folder(name: &str) -> PathBuf {
 
 #[test]
 fn every_test_passes_or_envoy_has_decided_it() {
-    let regression = Regression::start(&folder("crs")).unwrap();
+    // One after the other: each takes all cores.
+    check(&Regression::start(&folder("crs")).unwrap());
+    check(&Regression::start_natively(&folder("crs-native")).unwrap());
+}
+
+#[track_caller]
+fn check(regression: &Regression) {
     let output = regression.ftw(&["--json".to_owned()]).unwrap().output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     let logs = regression.folder.story();

@@ -103,6 +103,8 @@ pub(crate) struct Artifacts {
     pub(crate) tests: BTreeMap<PathBuf, PathBuf>,
     /// Each `.wasm` file.
     pub(crate) wasm: Vec<PathBuf>,
+    /// Each native module for Envoy.
+    pub(crate) modules: Vec<PathBuf>,
 }
 
 /// Runs `cargo build` with `arguments` and returns where the results are, as cargo tells it: that
@@ -168,8 +170,13 @@ fn artifacts(messages: &str) -> Artifacts {
             _ => {}
         }
         let files = message["filenames"].as_array().into_iter().flatten();
-        let wasm = files.filter_map(Value::as_str).filter(|file| file.ends_with(".wasm"));
-        artifacts.wasm.extend(wasm.map(PathBuf::from));
+        for file in files.filter_map(Value::as_str) {
+            if file.ends_with(".wasm") {
+                artifacts.wasm.push(PathBuf::from(file));
+            } else if file.ends_with("/libglacis.so") {
+                artifacts.modules.push(PathBuf::from(file));
+            }
+        }
     }
     artifacts
 }
@@ -190,17 +197,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn artifacts_are_binaries_tests_and_wasm() {
+    fn artifacts_are_binaries_tests_and_modules() {
         let messages = r#"
             not json
             {"reason":"build-finished","success":true}
             {"reason":"compiler-artifact","target":{"name":"up"},"profile":{"test":false},"executable":"/t/up","filenames":["/t/up"]}
             {"reason":"compiler-artifact","target":{"name":"e2e","src_path":"/w/e2e.rs"},"profile":{"test":true},"executable":"/t/e2e-1","filenames":["/t/e2e-1"]}
             {"reason":"compiler-artifact","target":{"name":"f"},"profile":{"test":false},"executable":null,"filenames":["/t/f.wasm","/t/f.rlib"]}
+            {"reason":"compiler-artifact","target":{"name":"glacis"},"profile":{"test":false},"executable":null,"filenames":["/t/libglacis.so","/t/libglacis.rlib"]}
+            {"reason":"compiler-artifact","target":{"name":"derive"},"profile":{"test":false},"executable":null,"filenames":["/t/libderive.so"]}
         "#;
         let artifacts = artifacts(messages);
         assert_eq!(artifacts.binaries, BTreeMap::from([("up".to_owned(), "/t/up".into())]));
         assert_eq!(artifacts.tests, BTreeMap::from([("/t/e2e-1".into(), "/w/e2e.rs".into())]));
         assert_eq!(artifacts.wasm, [PathBuf::from("/t/f.wasm")]);
+        assert_eq!(artifacts.modules, [PathBuf::from("/t/libglacis.so")]);
     }
 }

@@ -29,20 +29,24 @@ const CONFIGURATION: &str = "tests/crs/regression.conf";
 /// Our deviations from CRS's expectations, each with its reason; below the top folder.
 const OVERRIDES: &str = "tests/crs/overrides.yaml";
 
-/// `cargo xtask ftw [--envoy] [--write-readme] [-- ARGS]`.
+/// `cargo xtask ftw [--envoy [--module]] [--write-readme] [-- ARGS]`.
 ///
 /// `--write-readme` renews the table in README.md instead of printing: of all families in process, of
 /// the sum alone over Envoy.
 pub(crate) fn ftw(arguments: &[String]) -> Outcome<()> {
-    let (flags, passed) = crate::flags(arguments, &["--envoy", "--write-readme"])?;
+    let (flags, passed) = crate::flags(arguments, &["--envoy", "--module", "--write-readme"])?;
     let fetched = fetch::ensure()?;
     if !fetched.crs.join("tests").is_dir() {
         let folder = fetched.crs.display();
         return Err(Failure::new(format!("{folder} has no folder `tests`: unset GLACIS_CRS_DIR")));
     }
     let over_envoy = flags.contains(&"--envoy");
+    let natively = flags.contains(&"--module");
+    if natively && (!over_envoy || flags.contains(&"--write-readme")) {
+        return Err(Failure::usage("--module goes with --envoy, and without --write-readme"));
+    }
     let mut command = if over_envoy { through_envoy(&fetched)? } else { in_process(&fetched) };
-    command.args(passed);
+    command.args(natively.then_some("--module")).args(passed);
     if !flags.contains(&"--write-readme") {
         return cargo::run(&mut command);
     }
@@ -67,7 +71,7 @@ fn in_process(fetched: &Fetched) -> Command {
 
 /// The program of `tests/` that starts everything; it takes the arguments of `glacis ftw`.
 fn through_envoy(fetched: &Fetched) -> Outcome<Command> {
-    let artifacts = cargo::build(&["--workspace", "--bins"])?;
+    let artifacts = cargo::build(&["--workspace", "--bins", "--lib"])?;
     let program = artifacts.program("crs-over-envoy")?;
     let mut command = Command::new(program);
     command.envs(suite::settings(fetched, None, &artifacts));

@@ -159,8 +159,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "ftw",
-        options: "[--envoy] [--write-readme] [-- ARGS]",
-        about: "the CRS regression tests in process, or through a real Envoy and ext-proc",
+        options: "[--envoy [--module]] [--write-readme] [-- ARGS]",
+        about: "the CRS regression tests in process, or through a real Envoy with ext-proc or the native module",
         run: ftw::ftw,
     },
     Command {

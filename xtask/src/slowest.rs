@@ -25,7 +25,7 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     let fetched = fetch::ensure()?;
     let redis = fetch::redis::ensure()?;
     let wasm = suite::build_wasm()?;
-    let artifacts = cargo::build(&["--workspace", "--bins", "--tests"])?;
+    let artifacts = cargo::build(&["--workspace", "--bins", "--lib", "--tests"])?;
     let mut test = cargo(["test", "--color", "never", "--workspace", "--tests", "--no-fail-fast"]);
     test.args(["--", "-Zunstable-options", "--report-time"]);
     test.env(format!("CARGO_TARGET_{}_RUNNER", variable(&cargo::host()?)), RUNNER);

@@ -126,7 +126,7 @@ fn test_steps(steps: &mut Steps) -> Outcome<()> {
     let wasm = steps.run("wasm", build_wasm)?;
     // With `--tests` the features that tests ask of dependencies are unified here already: without
     // it a dependency could be compiled once for the binaries and again for the tests.
-    let build = || cargo::build(&["--workspace", "--bins", "--tests"]);
+    let build = || cargo::build(&["--workspace", "--bins", "--lib", "--tests"]);
     let artifacts = steps.run("build", build)?;
     let remark = steps.run("image", || image::check(&fetched, &wasm, &artifacts))?;
     steps.remark(remark);
@@ -190,6 +190,8 @@ pub(crate) fn settings(
         ("GLACIS_CRS_DIR", fetched.crs.clone()),
     ];
     settings.extend(wasm.map(|wasm| ("GLACIS_WASM", wasm)));
+    let module = artifacts.modules.last();
+    settings.extend(module.map(|module| ("GLACIS_ENVOY_MODULE", module.clone())));
     let binaries = [
         ("GLACIS_EXT_PROC", "glacis-ext-proc"),
         ("GLACIS_EXT_AUTHZ", "glacis-ext-authz"),

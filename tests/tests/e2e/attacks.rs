@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use glacis_tests::http::Request;
 use glacis_tests::http2;
+use glacis_tests::stack::Stack;
 use serde_json::{Value, json};
 
-use crate::support::{access_log, client, eventually, shared};
+use crate::support::{access_log, client, eventually, native, shared};
 
 /// Where in a request a payload stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,13 +213,23 @@ struct Sent {
     answered: u16,
 }
 
-/// Sends each row as a client of its own, then looks all of them up in the access log.
 #[test]
 fn each_family_in_each_place() {
+    check_families(shared());
+}
+
+#[test]
+fn each_family_in_each_place_natively() {
+    check_families(native());
+}
+
+/// Sends each row as a client of its own, then looks all of them up in the access log.
+#[track_caller]
+fn check_families(stack: &Stack) {
     let mut sent = Vec::new();
     let mut send = |name: String, rules: &[u64], request: &Request, status: u16| {
         let from = client();
-        let answered = shared().send(from, request).unwrap().status;
+        let answered = stack.send(from, request).unwrap().status;
         sent.push(Sent { name, from, rules: rules.to_vec(), status, answered });
     };
     for family in FAMILIES {
@@ -237,7 +248,7 @@ fn each_family_in_each_place() {
     }
     // The other protocol, the same rules.
     let (from, family) = (client(), &FAMILIES[0]);
-    let answered = http2::send(from, shared().proxy(), &request(Json, family.payload)).unwrap();
+    let answered = http2::send(from, stack.proxy(), &request(Json, family.payload)).unwrap();
     let (name, rules) = ("over HTTP/2".to_owned(), family.rules.to_vec());
     sent.push(Sent { name, from, rules, status: 403, answered: answered.status });
 
@@ -245,13 +256,13 @@ fn each_family_in_each_place() {
     let refused = sent.iter().filter(|sent| sent.answered != 200);
     let refused: Vec<_> = refused.map(|sent| sent.from.to_string()).collect();
     eventually("a record for each refusal in the audit log", Duration::from_secs(5), || {
-        let log = shared().audit_log();
+        let log = stack.audit_log();
         refused.iter().all(|from| log.iter().any(|record| record["client"] == **from))
     });
     let wrong: Vec<_> = sent
         .iter()
-        .zip(access_log(shared(), &clients))
-        .filter_map(|(sent, line)| check(sent, &line).and_then(|()| check_audit(sent)).err())
+        .zip(access_log(stack, &clients))
+        .filter_map(|(sent, line)| check(sent, &line).and_then(|()| check_audit(stack, sent)).err())
         .collect();
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), sent.len(), wrong.join("\n"));
 }
@@ -282,9 +293,9 @@ fn check(sent: &Sent, line: &Value) -> Result<(), String> {
 }
 
 /// Exactly what is refused has a record, with the rules.
-fn check_audit(sent: &Sent) -> Result<(), String> {
+fn check_audit(stack: &Stack, sent: &Sent) -> Result<(), String> {
     let from = sent.from.to_string();
-    let log = shared().audit_log();
+    let log = stack.audit_log();
     let mut records = log.iter().filter(|record| record["client"] == *from);
     let (record, more) = (records.next(), records.count());
     let matched = record.is_some_and(|record| {

@@ -22,7 +22,7 @@ use serde_json::Value;
 use self::requests::{
     Attack, Framing, PROBE, Parts, Sent, Trailers, over_http1, over_http2, upgrades,
 };
-use crate::support::{Own, client, eventually, folder, shared};
+use crate::support::{Own, client, eventually, folder, native, shared};
 
 /// Requests at once. Rows with pauses spend most of their time on waiting.
 const AT_ONCE: usize = 4;
@@ -194,6 +194,18 @@ fn http1_with_the_guard() {
 #[test]
 fn upgrades_with_the_guard() {
     check(shared(), &upgrades(), &ROUTES);
+}
+
+#[test]
+fn natively() {
+    let own = Own::native("framing-native", &[], &[KEEP_TRAILERS, UPSTREAM]);
+    check(&own.0, &over_http2(), &ROUTES);
+    check(&own.0, &over_http1(Trailers::Seen), &ROUTES);
+}
+
+#[test]
+fn upgrades_natively() {
+    check(native(), &upgrades(), &ROUTES);
 }
 
 /// Where only the processor stands between a client and the upstream, as with attachments that have no guard.

@@ -42,6 +42,7 @@ mod leases;
 mod limits;
 mod memory;
 mod module;
+mod native;
 mod observability;
 mod out_of_band;
 mod pass_through;

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use glacis_tests::http::{Connection, Request, Response};
+use glacis_tests::stack::Stack;
 use glacis_tests::upstream::{EVENT_PAUSE, EVENTS};
 use glacis_tests::{http2, websocket};
 use serde_json::Value;
 
-use crate::support::{client, eventually, metric, shared};
+use crate::support::{client, eventually, metric, native, shared};
 
 /// What Envoy adds; anything else that differs is a finding.
 const ADDED: &[&str] =
@@ -47,23 +48,25 @@ fn requests() -> Vec<(&'static str, Request)> {
 
 #[test]
 fn http_1_arrives_as_sent() {
-    let stack = shared();
-    for (name, request) in requests() {
-        let answer = stack.send(client(), &request).unwrap();
-        check(name, &request, &answer, |headers| headers);
+    for stack in [shared(), native()] {
+        for (name, request) in requests() {
+            let answer = stack.send(client(), &request).unwrap();
+            check(name, &request, &answer, |headers| headers);
+        }
     }
 }
 
 /// Over HTTP/2 the cookie may come in pieces, and then stands last.
 #[test]
 fn http_2_arrives_as_sent() {
-    let stack = shared();
-    for (name, request) in requests() {
-        let answer = http2::send(client(), stack.proxy(), &request).unwrap();
-        check(name, &request, &answer, |mut headers| {
-            headers.sort_by(|left, right| left.0.cmp(&right.0));
-            headers
-        });
+    for stack in [shared(), native()] {
+        for (name, request) in requests() {
+            let answer = http2::send(client(), stack.proxy(), &request).unwrap();
+            check(name, &request, &answer, |mut headers| {
+                headers.sort_by(|left, right| left.0.cmp(&right.0));
+                headers
+            });
+        }
     }
 }
 
@@ -117,8 +120,19 @@ fn forged_fields_are_taken_away() {
 /// The frames are not inspected, and that is counted.
 #[test]
 fn a_web_socket_talks() {
-    let stack = shared();
     let before = metric(UNINSPECTED);
+    talk(shared());
+    // It is counted when the exchange is over.
+    let counted = || metric(UNINSPECTED) >= before + 1.0;
+    eventually("the WebSocket is counted", Duration::from_secs(5), counted);
+    let before = native_web_sockets();
+    talk(native());
+    assert!(native_web_sockets() > before);
+}
+
+/// Opens a WebSocket, and closes it after a talk.
+#[track_caller]
+fn talk(stack: &Stack) {
     let mut connection = Connection::open(Some(client()), stack.proxy()).unwrap();
     let handshake = Request::get("/ws")
         .header("upgrade", "websocket")
@@ -135,10 +149,11 @@ fn a_web_socket_talks() {
         let expected = websocket::server_frame(text.as_bytes());
         assert_eq!(connection.read_exact(expected.len()).unwrap(), expected);
     }
-    // It is counted when the exchange is over.
-    drop(connection);
-    let counted = || metric(UNINSPECTED) >= before + 1.0;
-    eventually("the WebSocket is counted", Duration::from_secs(5), counted);
+}
+
+/// WebSockets that the native module has counted.
+fn native_web_sockets() -> u64 {
+    native().envoy.stat("dynamicmodulescustom.glacis_uninspected.reason.websocket").unwrap()
 }
 
 const UNINSPECTED: &str = r#"glacis_uninspected_total{reason="websocket"}"#;
@@ -148,21 +163,30 @@ const UNINSPECTED: &str = r#"glacis_uninspected_total{reason="websocket"}"#;
 fn a_web_socket_talks_over_http_2() {
     // The sample upstream speaks HTTP/1.1, which has a key.
     let key = ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
-    let talk =
-        |path, texts: &[&str]| http2::web_socket(client(), shared().proxy(), path, &[key], texts);
     let before = metric(UNINSPECTED);
-    let heard = talk("/ws", &["hello", "and again"]).unwrap();
-    assert_eq!(heard, ["hello", "and again"].map(|text| websocket::server_frame(text.as_bytes())));
+    for stack in [shared(), native()] {
+        let talk =
+            |path, texts: &[&str]| http2::web_socket(client(), stack.proxy(), path, &[key], texts);
+        let heard = talk("/ws", &["hello", "and again"]).unwrap();
+        let expected = ["hello", "and again"].map(|text| websocket::server_frame(text.as_bytes()));
+        assert_eq!(heard, expected);
+        let refused = talk("/ws?q=%3Cscript%3Ealert(1)%3C/script%3E", &[]).unwrap_err();
+        assert_eq!(refused.to_string(), "the answer is 403 Forbidden");
+    }
     let counted = || metric(UNINSPECTED) >= before + 1.0;
     eventually("the WebSocket is counted", Duration::from_secs(5), counted);
-    let refused = talk("/ws?q=%3Cscript%3Ealert(1)%3C/script%3E", &[]).unwrap_err();
-    assert_eq!(refused.to_string(), "the answer is 403 Forbidden");
 }
 
 /// Each event arrives before the next is sent: nothing on the way holds the response back.
 #[test]
 fn events_arrive_one_by_one() {
-    let stack = shared();
+    for stack in [shared(), native()] {
+        events_arrive(stack);
+    }
+}
+
+#[track_caller]
+fn events_arrive(stack: &Stack) {
     let mut connection = Connection::open(Some(client()), stack.proxy()).unwrap();
     connection.write(&Request::get("/events").browser().bytes()).unwrap();
     let head = connection.read_head().unwrap();
@@ -180,9 +204,11 @@ fn events_arrive_one_by_one() {
 /// Large answers are not held back or cut either.
 #[test]
 fn a_large_answer_arrives() {
-    let answer = shared().send(client(), &Request::get("/size/3000000").browser()).unwrap();
-    assert_eq!((answer.status, answer.body.len()), (200, 3_000_000));
-    assert!(answer.body.iter().all(|byte| *byte == b'x'));
+    for stack in [shared(), native()] {
+        let answer = stack.send(client(), &Request::get("/size/3000000").browser()).unwrap();
+        assert_eq!((answer.status, answer.body.len()), (200, 3_000_000));
+        assert!(answer.body.iter().all(|byte| *byte == b'x'));
+    }
 }
 
 /// An address that the deny list does not name: see `limits`.
@@ -200,6 +226,8 @@ fn a_body_beyond_the_limit_is_refused() {
     let limit = 13_107_200;
     let form = "application/x-www-form-urlencoded";
     let request = Request::post("/echo", form, vec![b'a'; limit + 1]).browser();
-    let answer = shared().send(client(), &request).unwrap();
-    assert_eq!(answer.status, 413, "{}", answer.text());
+    for stack in [shared(), native()] {
+        let answer = stack.send(client(), &request).unwrap();
+        assert_eq!(answer.status, 413, "{}", answer.text());
+    }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::{panicking, sleep};
 use std::time::{Duration, Instant};
 
+use glacis_tests::native;
 use glacis_tests::stack::{Ports, Processor, Stack};
 use serde_json::Value;
 
@@ -30,6 +31,13 @@ impl Own {
         edits: &[(&str, &str)],
     ) -> Self {
         Self(Stack::start(&folder(name), ports, processor, edits).unwrap())
+    }
+}
+
+impl Own {
+    /// Envoy with the native module, with these keys of its and edits of Envoy's configuration.
+    pub(crate) fn native(name: &str, keys: &[&str], edits: &[(&str, &str)]) -> Self {
+        Self(native::start(&folder(name), Ports::free().unwrap(), keys, edits).unwrap())
     }
 }
 
@@ -76,6 +84,19 @@ pub(crate) fn shared() -> &'static Stack {
     match SHARED.get_or_init(start) {
         Ok(stack) => stack,
         Err(failure) => panic!("the shared stack does not start: {failure}"),
+    }
+}
+
+/// Envoy with the native module, which tests of it share. It runs until the process ends.
+pub(crate) fn native() -> &'static Stack {
+    static NATIVE: OnceLock<Result<Stack, String>> = OnceLock::new();
+    let start = || {
+        let ports = Ports::free().map_err(|failure| failure.to_string())?;
+        native::start(&folder("native"), ports, &[], &[]).map_err(|failure| failure.to_string())
+    };
+    match NATIVE.get_or_init(start) {
+        Ok(stack) => stack,
+        Err(failure) => panic!("the stack with the native module does not start: {failure}"),
     }
 }
 

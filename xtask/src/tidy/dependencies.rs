@@ -21,6 +21,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("glacis-limit-store", &["glacis-limits"]),
     ("glacis-inspector", &["glacis-engine"]),
     ("glacis-service", &[]),
+    ("glacis-host", &["glacis-engine", "glacis-inspector", "glacis-rules", "glacis-service"]),
     ("glacis-wasm-filter", &["glacis-limits", "glacis-inspector"]),
     (
         "glacis-ext-proc",
@@ -28,10 +29,15 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "glacis-inspector",
             "glacis-engine",
             "glacis-explain",
+            "glacis-host",
             "glacis-limit-store",
             "glacis-rules",
             "glacis-service",
         ],
+    ),
+    (
+        "glacis-envoy-module",
+        &["glacis-engine", "glacis-host", "glacis-inspector", "glacis-rules", "glacis-service"],
     ),
     (
         "glacis-ext-authz",

@@ -1,13 +1,13 @@
 //! Framings of responses: trailers with a body and without one, and answers that come before the request's end.
 
 use glacis_tests::frames::{Connection, Frame, fields};
-use glacis_tests::stack::Processor;
+use glacis_tests::stack::{Processor, Stack};
 use serde_json::{Value, json};
 
 use super::UPSTREAM;
 use super::requests::{PAUSE, Parts};
 use crate::body_modes::{CLOSED, OF_RESPONSES, routes};
-use crate::support::{Own, client, shared};
+use crate::support::{Own, client, native, shared};
 
 /// Both rules are of phase 4: they run when the response's body is there, or when there is none.
 const RULES: &str = "response: full\ndirectives: |\n  SecResponseBodyAccess On\n  \
@@ -21,6 +21,19 @@ const MODES: [&str; 4] = ["none", "buffered", "partial", "duplex"];
 fn trailers() {
     let edits = [(CLOSED, &*routes(OF_RESPONSES)), UPSTREAM];
     let own = Own::start("framing-responses", Processor::ExtProcWith(RULES), &edits);
+    check(&own.0, &MODES.map(|mode| format!("/{mode}")));
+}
+
+#[test]
+fn trailers_natively() {
+    let keys: Vec<&str> = RULES.lines().collect();
+    let own = Own::native("framing-responses-native", &keys, &[UPSTREAM]);
+    check(&own.0, &[String::new()]);
+}
+
+/// Sends each row to each route, which are given by their prefixes.
+#[track_caller]
+fn check(stack: &Stack, routes: &[String]) {
     let body = |text: &str| json!({"status": 200, "body": text});
     let leak = json!({"status": 200, "headers": {"x-leak": "yes"}});
     let rows: [(&str, Value, u16); 5] = [
@@ -31,21 +44,21 @@ fn trailers() {
         ("headers that leak, no trailers", leak, 502),
     ];
     let mut wrong = Vec::new();
-    for mode in MODES {
+    for route in routes {
         for (name, described, status) in &rows {
             let path = if name.contains("no trailers") { "reflect" } else { "trailed" };
             let more = [("content-type", "application/json")];
-            let headers = fields("POST", &format!("/{mode}/{path}"), &more);
+            let headers = fields("POST", &format!("{route}/{path}"), &more);
             let frames = [
                 Frame::Headers { fields: headers, pieces: 1, end_stream: false },
                 Frame::data(described.to_string().as_bytes(), true),
             ];
-            let mut connection = Connection::open(client(), own.0.proxy()).unwrap();
+            let mut connection = Connection::open(client(), stack.proxy()).unwrap();
             let answer = connection.exchange(&frames).unwrap_or_default();
             let expected = described["body"].as_str().unwrap_or_default().as_bytes();
             let is_whole = *status != 200 || (answer.body == expected && answer.trailers);
             if answer.status != *status || !is_whole {
-                wrong.push(format!("{name}, {mode}: {answer:?} instead of {status}"));
+                wrong.push(format!("{name}, {route:?}: {answer:?} instead of {status}"));
             }
         }
     }
@@ -56,7 +69,7 @@ fn trailers() {
 #[test]
 fn an_early_answer_does_not_outrun_the_verdict() {
     let filler = "and+ice+".repeat(1_500);
-    for route in ["", "/open"] {
+    for (stack, route) in [(shared(), ""), (shared(), "/open"), (native(), "")] {
         for (end, status) in [("b=2", 200), ("b=1'+UNION+SELECT+password+FROM+users--", 403)] {
             let more = [("content-type", "application/x-www-form-urlencoded")];
             let headers = fields("POST", &format!("{route}/early"), &more);
@@ -68,7 +81,7 @@ fn an_early_answer_does_not_outrun_the_verdict() {
                 Frame::Pause(PAUSE),
                 Frame::Trailers(Parts::harmless_trailers()),
             ];
-            let mut connection = Connection::open(client(), shared().proxy()).unwrap();
+            let mut connection = Connection::open(client(), stack.proxy()).unwrap();
             let answer = connection.exchange(&frames).unwrap_or_default();
             assert_eq!(answer.status, status, "{route:?}, {end}: {answer:?}");
         }

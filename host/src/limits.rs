@@ -32,7 +32,7 @@ macro_rules! limits {
 
         impl LimitsChange {
             /// Sets what it has in `limits`.
-            pub(super) fn apply(&self, limits: &mut LimitsConfig) {
+            pub(crate) fn apply(&self, limits: &mut LimitsConfig) {
                 $(limits.$field = self.$field.unwrap_or(limits.$field);)*
             }
         }

@@ -21,7 +21,7 @@ const LEAST_PART: usize = 256;
 /// that take what they can leave something to the next: with 50 %, each has one part of `n + 1`. A client that holds
 /// nothing may take what there is, so that a small pool still serves large bodies.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub struct Pool {
     max: usize,
     percent: usize,
     /// Why there is nothing left.
@@ -38,12 +38,13 @@ struct Held {
 
 impl Pool {
     /// `percent` is what a client may hold of what the others leave; 100 for all of it.
-    pub(crate) fn new(max: usize, percent: u8, full: Rejection) -> Self {
+    #[must_use]
+    pub fn new(max: usize, percent: u8, full: Rejection) -> Self {
         Self { max, percent: percent.min(100).into(), full, held: Mutex::default() }
     }
 
     /// How much is held now.
-    pub(crate) fn taken(&self) -> usize {
+    pub fn taken(&self) -> usize {
         self.lock().all
     }
 
@@ -95,7 +96,7 @@ impl Pool {
 
 /// The part of a pool that one request has; it is given back when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Share {
     pool: Arc<Pool>,
     /// Whose it is; `None` where clients are not known.
     client: Option<Client>,
@@ -103,7 +104,9 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    pub(crate) const fn none(pool: Arc<Pool>, client: Option<Client>) -> Self {
+    /// Nothing of it yet.
+    #[must_use]
+    pub const fn none(pool: Arc<Pool>, client: Option<Client>) -> Self {
         Self { pool, client, amount: 0 }
     }
 
@@ -111,7 +114,7 @@ impl Share {
     ///
     /// # Errors
     /// When there is not so much left, or not for this client: nothing changes.
-    pub(crate) fn add(&mut self, amount: usize) -> Result<(), Rejection> {
+    pub fn add(&mut self, amount: usize) -> Result<(), Rejection> {
         self.grow_to(self.amount.saturating_add(amount))
     }
 
@@ -119,7 +122,7 @@ impl Share {
     ///
     /// # Errors
     /// When there is not so much left, or not for this client: nothing changes.
-    pub(crate) fn grow_to(&mut self, amount: usize) -> Result<(), Rejection> {
+    pub fn grow_to(&mut self, amount: usize) -> Result<(), Rejection> {
         let more = amount.saturating_sub(self.amount);
         self.pool.take(self.client, self.amount, more)?;
         self.amount += more;
@@ -127,7 +130,7 @@ impl Share {
     }
 
     /// Gives all of it back.
-    pub(crate) fn release(&mut self) {
+    pub fn release(&mut self) {
         self.pool.give_back(self.client, core::mem::take(&mut self.amount));
     }
 }
@@ -141,26 +144,28 @@ impl Drop for Share {
 /// Counts open streams up to twice `max`: those beyond `max` are answered with a rejection, and only those beyond twice
 /// as many with an error.
 #[derive(Debug)]
-pub(crate) struct Streams {
+pub struct Streams {
     max: usize,
     open: AtomicUsize,
 }
 
 /// One open stream.
 #[derive(Debug)]
-pub(crate) struct OpenStream {
+pub struct OpenStream {
     streams: Arc<Streams>,
     /// Whether it is beyond `max`.
-    pub(crate) is_surplus: bool,
+    pub is_surplus: bool,
 }
 
 impl Streams {
-    pub(crate) const fn new(max: usize) -> Self {
+    /// At most `max` that are answered by a verdict.
+    #[must_use]
+    pub const fn new(max: usize) -> Self {
         Self { max, open: AtomicUsize::new(0) }
     }
 
     /// Opens a stream, unless there are twice as many as there may be.
-    pub(crate) fn open(streams: &Arc<Self>) -> Option<OpenStream> {
+    pub fn open(streams: &Arc<Self>) -> Option<OpenStream> {
         let before = streams.open.fetch_add(1, Ordering::Relaxed);
         let stream = OpenStream { streams: Arc::clone(streams), is_surplus: before >= streams.max };
         (before < streams.max.saturating_mul(2)).then_some(stream)

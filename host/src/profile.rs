@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use glacis_engine::RuleEngine;
 use serde::{Deserialize, Deserializer};
 
-use super::{
-    Block, BodyOverflow, Config, Evaluation, ExclusionConfig, ExpiredExclusions, Grpc, Late,
-    LimitsChange, OversizedBody, Response, ShadowConfig, resolve_rules,
+use crate::{
+    Block, BodyOverflow, Evaluation, ExclusionConfig, ExpiredExclusions, Grpc, Late, LimitsChange,
+    OversizedBody, ProfileKeys, Response, ShadowConfig,
 };
 
 /// Whether rules run, and may block.
@@ -57,7 +57,7 @@ impl<T: Clone> Given<T> {
 /// Declares the keys that take the place of those at the top of the file.
 macro_rules! keys {
     ($($field:ident: $type:ty),* $(,)?) => {
-        /// What a profile says instead of the top of the file. The keys are those of [`Config`].
+        /// What a profile says instead of the top of the file. The keys are those of [`ProfileKeys`].
         #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
         #[serde(default, deny_unknown_fields)]
         #[expect(missing_docs, reason = "the documented file is the one place")]
@@ -69,7 +69,7 @@ macro_rules! keys {
 
         impl ProfileConfig {
             /// Makes the configuration at the top of the file that of this profile.
-            pub(super) fn apply(&self, config: &mut Config) {
+            pub(crate) fn apply(&self, config: &mut ProfileKeys) {
                 $(self.$field.set(&mut config.$field);)*
                 self.limits.apply(&mut config.limits);
                 config.exclusions.extend(self.exclusions.iter().cloned());
@@ -107,7 +107,7 @@ keys!(
 
 impl ProfileConfig {
     /// What the top of the file says of this profile as another's second it does not say of itself.
-    pub(super) fn leave_out_itself(&self, config: &mut Config) {
+    pub(crate) fn leave_out_itself(&self, config: &mut ProfileKeys) {
         let itself = config.profile.as_str();
         if self.out_of_band_profile == Given::Not
             && config.out_of_band_profile.as_deref() == Some(itself)
@@ -122,12 +122,19 @@ impl ProfileConfig {
     }
 
     /// Makes paths relative to `folder`.
-    pub(super) fn resolve(&mut self, folder: &Path) {
+    pub fn resolve(&mut self, folder: &Path) {
         if let Given::As(rules) = &mut self.rules {
             resolve_rules(folder, rules);
         }
         if let Given::As(Some(crs)) = &mut self.crs {
             *crs = folder.join(&*crs);
         }
+    }
+}
+
+/// Makes paths relative to `folder`.
+pub fn resolve_rules(folder: &Path, rules: &mut [String]) {
+    for rule in rules {
+        *rule = folder.join(&*rule).to_string_lossy().into_owned();
     }
 }

@@ -1,0 +1,497 @@
+//! One HTTP stream: Envoy's filter state machine, and the inspector's decisions.
+//!
+//! Laws: a message goes on only after a verdict that lets it; a message that Envoy must not send here ends in a 503; what
+//! was decided is written down once.
+
+mod evaluation;
+mod receipt;
+
+use std::{sync::Arc, time::Instant};
+
+use glacis_host::admission::Share;
+use glacis_inspector::{
+    Decision, End, Header, Hints, Inspector, Mode, Reply, RequestHead, ResponseHead, Uninspected,
+    find, grpc_code, parse_endpoint, request_id,
+};
+use glacis_service::{
+    Client,
+    chance::{lot, random_id},
+    now,
+};
+
+use self::evaluation::{Done, Evaluation};
+use crate::{
+    filter::{Filter, Profile},
+    metrics::Error,
+    stream::{Attribute, Half, HeaderMap, Next, Stream, Wake},
+    waiting::Waiting,
+};
+
+/// The namespace of receipts, and of the profile in a route's metadata.
+const NAMESPACE: &str = "glacis";
+
+/// How far one half has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// Its headers have not come.
+    Headers,
+    /// Its body is awaited.
+    Body,
+    /// Another thread evaluates it.
+    Evaluation,
+    /// There is a verdict on it, or it is not inspected.
+    Done,
+}
+
+/// The state of one stream.
+#[derive(Debug)]
+pub(crate) struct Exchange<W: Wake> {
+    filter: Arc<Filter>,
+    profile: Option<Arc<Profile>>,
+    /// `None` before the request's headers, while another thread has it, and when the exchange is concluded.
+    inspector: Option<Box<Inspector>>,
+    waiting: Option<Waiting<W, Done>>,
+    request: Progress,
+    response: Progress,
+    /// The client was answered by us.
+    answered: bool,
+    /// Whether rules may block.
+    blocks: bool,
+    /// Whether Envoy answers the client in the words of gRPC, which it does by the media type alone.
+    answers_grpc: bool,
+    body_memory: Share,
+    place: Share,
+    /// Bytes of the response's body.
+    response_bytes: usize,
+}
+
+/// The answer to a request that could not be judged for a fault of this module.
+pub(crate) fn fault() -> Reply {
+    Reply {
+        status: 503,
+        action: "fault",
+        headers: vec![
+            ("cache-control", "no-store".to_owned()),
+            ("content-type", "application/problem+json".to_owned()),
+            ("retry-after", "1".to_owned()),
+        ],
+        body: "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\
+               \"detail\":\"The request could not be checked. Try again later.\"}\n"
+            .to_owned(),
+        grpc_status: None,
+        rule: None,
+        details: "glacis_fault".to_owned(),
+    }
+}
+
+impl<W: Wake> Exchange<W> {
+    /// A stream of which nothing is known.
+    pub(crate) fn new(filter: Arc<Filter>) -> Self {
+        let shared = &filter.engine.shared;
+        let body_memory = Share::none(Arc::clone(&shared.body_memory), None);
+        let place = Share::none(Arc::clone(&shared.places), None);
+        Self {
+            profile: None,
+            inspector: None,
+            waiting: None,
+            request: Progress::Headers,
+            response: Progress::Headers,
+            answered: false,
+            blocks: false,
+            answers_grpc: false,
+            body_memory,
+            place,
+            response_bytes: 0,
+            filter,
+        }
+    }
+
+    /// Ends the exchange without a verdict, after a panic: what the inspector has is not to be trusted.
+    pub(crate) fn give_up(&mut self) -> Next {
+        self.waiting = None;
+        // Its memory may be what has made it panic. It is lost, rather than touched again.
+        let inspector = self.inspector.take();
+        let dropped = std::panic::AssertUnwindSafe(|| drop(inspector));
+        let _ = std::panic::catch_unwind(dropped);
+        (self.request, self.response) = (Progress::Done, Progress::Done);
+        if self.answered {
+            return Next::Drop;
+        }
+        self.answered = true;
+        Next::Reply(Box::new(self.in_grpc(fault())))
+    }
+
+    /// Answers 503 to what Envoy must not send here, or what cannot be evaluated.
+    fn fail(&mut self, stream: &mut impl Stream, error: Error) -> Next {
+        self.filter.metrics.error(stream, error);
+        self.give_up()
+    }
+
+    /// Headers have come.
+    pub(crate) fn headers<S: Stream<Waker = W>>(
+        &mut self,
+        stream: &mut S,
+        half: Half,
+        end_of_stream: bool,
+    ) -> Next {
+        match half {
+            Half::Request => self.request_headers(stream, end_of_stream),
+            Half::Response => self.response_headers(stream, end_of_stream),
+        }
+    }
+
+    fn request_headers<S: Stream<Waker = W>>(
+        &mut self,
+        stream: &mut S,
+        end_of_stream: bool,
+    ) -> Next {
+        if self.request != Progress::Headers {
+            return self.fail(stream, Error::Fault);
+        }
+        let began = Instant::now();
+        let route = stream.route();
+        if route.as_ref().is_some_and(|route| route.disabled) {
+            self.request = Progress::Done;
+            return Next::Continue;
+        }
+        let rulesets = self.filter.engine.shared.rulesets();
+        let metadata = stream.route_metadata(NAMESPACE, "profile", str::to_owned);
+        let name =
+            rulesets.has_routes.then(|| stream.attribute(Attribute::RouteName, str::to_owned));
+        let choice = rulesets.profiles.choose(Hints {
+            stream: route.as_ref().and_then(|route| route.profile.as_deref()),
+            route_metadata: metadata.as_deref(),
+            route: name.flatten().as_deref(),
+        });
+        let (profile, unknown) = match choice {
+            Ok(choice) => (Arc::clone(choice.profile), choice.unknown),
+            Err(_) => return self.fail(stream, Error::UnknownProfile),
+        };
+        if unknown {
+            self.filter.metrics.unknown_profile(stream);
+        }
+        let (mut inspector, decision) = self.judge_headers(stream, &profile, end_of_stream);
+        self.profile = Some(profile);
+        self.blocks = inspector.mode() == Mode::Blocking;
+        let decision = match decision {
+            Decision::NeedBody => self.begin_wait(stream, &mut inspector),
+            decision => decision,
+        };
+        self.inspector = Some(inspector);
+        self.measure(stream, "request_headers", began);
+        self.decided(stream, Half::Request, &decision)
+    }
+
+    /// Runs the rules for headers. A request that finds no place is turned down instead.
+    fn judge_headers(
+        &mut self,
+        stream: &impl Stream,
+        profile: &Profile,
+        end_of_stream: bool,
+    ) -> (Box<Inspector>, Decision) {
+        let headers = stream.headers(HeaderMap::Request);
+        self.answers_grpc = is_grpc_for_envoy(&headers);
+        let id = request_id(&headers);
+        let made_up = if id.is_none() { random_id() } else { String::new() };
+        let address = |attribute| stream.attribute(attribute, parse_endpoint).flatten();
+        let protocol = stream.attribute(Attribute::Protocol, known_protocol).flatten();
+        let mut inspector = Box::new(profile.pool.take());
+        inspector.set_deadline(self.filter.engine.shared.deadline(Instant::now()));
+        let decision = inspector.request_headers(&RequestHead {
+            headers: &headers,
+            protocol,
+            end_of_stream,
+            id: id.unwrap_or(&made_up),
+            time: now(),
+            source: address(Attribute::SourceAddress),
+            destination: address(Attribute::DestinationAddress),
+            lot: lot(),
+            audit_lot: lot(),
+        });
+        (inspector, decision)
+    }
+
+    /// Takes a place among the requests that wait for their bodies, and has Envoy hold the body.
+    fn begin_wait<S: Stream<Waker = W>>(
+        &mut self,
+        stream: &mut S,
+        inspector: &mut Inspector,
+    ) -> Decision {
+        let shared = &self.filter.engine.shared;
+        let client = inspector.client().map(Client::from);
+        self.body_memory = Share::none(Arc::clone(&shared.body_memory), client);
+        self.place = Share::none(Arc::clone(&shared.places), client);
+        if let Err(rejection) = self.place.add(1) {
+            return inspector.body_not_awaited(rejection);
+        }
+        // One piece more than is inspected may come before it is known to be too much.
+        stream.buffer_at_least(inspector.held_body_bytes(usize::MAX));
+        Decision::NeedBody
+    }
+
+    fn response_headers<S: Stream<Waker = W>>(
+        &mut self,
+        stream: &mut S,
+        end_of_stream: bool,
+    ) -> Next {
+        if self.answered || self.response != Progress::Headers {
+            return Next::Continue;
+        }
+        let Some(inspector) = &mut self.inspector else {
+            // Envoy answers on its own behalf, or the exchange is concluded.
+            self.response = Progress::Done;
+            return Next::Continue;
+        };
+        let began = Instant::now();
+        let headers = stream.headers(HeaderMap::Response);
+        inspector.set_deadline(self.filter.engine.shared.deadline(began));
+        let decision =
+            inspector.response_headers(&ResponseHead { headers: &headers, end_of_stream });
+        drop(headers);
+        if decision == Decision::NeedBody {
+            let bytes_max = inspector.program().limits().response_body_bytes_max;
+            stream.buffer_at_least(bytes_max);
+        }
+        // The request cannot come any further.
+        self.request = Progress::Done;
+        self.measure(stream, "response_headers", began);
+        self.decided(stream, Half::Response, &decision)
+    }
+
+    /// A piece of a body has come.
+    pub(crate) fn body<S: Stream<Waker = W>>(
+        &mut self,
+        stream: &mut S,
+        half: Half,
+        end_of_stream: bool,
+    ) -> Next {
+        match self.progress(half) {
+            Progress::Headers if half == Half::Request => {
+                return self.fail(stream, Error::Fault);
+            }
+            Progress::Done if self.answered && half == Half::Request => return Next::Drop,
+            Progress::Headers | Progress::Done => return Next::Continue,
+            Progress::Evaluation => return Next::HoldAndSlowDown,
+            Progress::Body => {}
+        }
+        let began = Instant::now();
+        let Some(mut inspector) = self.inspector.take() else {
+            return self.fail(stream, Error::Fault);
+        };
+        let pieces = stream.body(half);
+        let decision = self.take_body(&mut inspector, half, &pieces, end_of_stream);
+        drop(pieces);
+        let (decision, end) = match decision {
+            Ok(end) => (None, end),
+            Err(decision) => (Some(decision), End::Last),
+        };
+        match decision {
+            Some(decision) => {
+                self.inspector = Some(inspector);
+                self.measure(stream, phase(half, "body"), began);
+                self.decided(stream, half, &decision)
+            }
+            None if end == End::More => {
+                self.inspector = Some(inspector);
+                Next::HoldAndSlowDown
+            }
+            None => self.evaluate(stream, inspector, Evaluation::Body { half, end }),
+        }
+    }
+
+    /// Hands a piece of a body over. What is left to do is the end of the body, unless there is a decision already.
+    fn take_body(
+        &mut self,
+        inspector: &mut Inspector,
+        half: Half,
+        pieces: &[&[u8]],
+        end_of_stream: bool,
+    ) -> Result<End, Decision> {
+        let more = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        let bytes = inspector.body_bytes().saturating_add(more);
+        self.response_bytes += if half == Half::Response { more } else { 0 };
+        let (held, too_large) = match half {
+            Half::Request => {
+                let held = inspector.held_body_bytes(bytes);
+                (held, bytes > held)
+            }
+            Half::Response => {
+                let bytes_max = inspector.program().limits().response_body_bytes_max;
+                (bytes, self.response_bytes > bytes_max)
+            }
+        };
+        let end = match (end_of_stream, too_large) {
+            (true, _) => End::Last,
+            (false, true) => End::Truncated,
+            (false, false) => End::More,
+        };
+        if let Err(rejection) = self.body_memory.grow_to(held) {
+            return Err(match half {
+                Half::Request => inspector.request_body_overflow(rejection),
+                Half::Response => inspector.response_body_overflow(),
+            });
+        }
+        // The first piece is too large, and such bodies pass: nothing of it is looked at.
+        if end == End::Truncated && inspector.body_bytes() == 0 && self.passes_too_large() {
+            return Ok(end);
+        }
+        for piece in pieces {
+            let decision = match half {
+                Half::Request => inspector.request_body(piece, End::More),
+                Half::Response => inspector.response_body(piece, End::More),
+            };
+            if decision != Decision::NeedBody {
+                return Err(decision);
+            }
+        }
+        Ok(end)
+    }
+
+    fn passes_too_large(&self) -> bool {
+        let profile = self.profile.as_ref();
+        profile.is_some_and(|profile| profile.passes_too_large())
+    }
+
+    /// Trailers have come.
+    pub(crate) fn trailers<S: Stream<Waker = W>>(&mut self, stream: &mut S, half: Half) -> Next {
+        let map = match half {
+            Half::Request => HeaderMap::RequestTrailers,
+            Half::Response => HeaderMap::ResponseTrailers,
+        };
+        match self.progress(half) {
+            Progress::Headers if half == Half::Request => {
+                return self.fail(stream, Error::Fault);
+            }
+            Progress::Done if self.answered && half == Half::Request => return Next::Drop,
+            Progress::Evaluation => {
+                self.take_out(stream, half, map);
+                return Next::Hold;
+            }
+            Progress::Headers | Progress::Done => {
+                self.late_trailers(stream, half, map);
+                return Next::Continue;
+            }
+            Progress::Body => {}
+        }
+        let Some(inspector) = self.inspector.take() else {
+            return self.fail(stream, Error::Fault);
+        };
+        let own = |bytes: &[u8]| bytes.to_vec();
+        let trailers = stream.headers(map);
+        let trailers = trailers.iter().map(|field| (own(field.name), own(field.value))).collect();
+        self.evaluate(stream, inspector, Evaluation::Trailers { half, trailers })
+    }
+
+    /// Trailers have come after the verdict: rules do not see them.
+    fn late_trailers(&mut self, stream: &mut impl Stream, half: Half, map: HeaderMap) {
+        if let Some(inspector) = &mut self.inspector {
+            let trailers = stream.headers(map);
+            match half {
+                Half::Request if inspector.request_trailers(&trailers).1 => return,
+                Half::Request => {}
+                Half::Response => {
+                    inspector.response_trailers(&trailers);
+                }
+            }
+        }
+        self.take_out(stream, half, map);
+    }
+
+    /// Removes trailers of a request that rules have not seen, where rules may block.
+    fn take_out(&self, stream: &mut impl Stream, half: Half, map: HeaderMap) {
+        if half == Half::Response || !self.blocks {
+            return;
+        }
+        let names: Vec<Vec<u8>> =
+            stream.headers(map).iter().map(|field| field.name.to_vec()).collect();
+        if !names.is_empty() && self.inspector.is_none() {
+            self.filter.metrics.uninspected(stream, Uninspected::RequestTrailers.name());
+        }
+        for name in names {
+            stream.remove_header(map, &name);
+        }
+    }
+
+    const fn progress(&self, half: Half) -> Progress {
+        match half {
+            Half::Request => self.request,
+            Half::Response => self.response,
+        }
+    }
+
+    const fn progress_mut(&mut self, half: Half) -> &mut Progress {
+        match half {
+            Half::Request => &mut self.request,
+            Half::Response => &mut self.response,
+        }
+    }
+
+    /// Does what a decision asks for, and leaves the receipt as it is now.
+    fn decided(&mut self, stream: &mut impl Stream, half: Half, decision: &Decision) -> Next {
+        self.leave_receipt(stream);
+        *self.progress_mut(half) = match decision {
+            Decision::NeedBody => Progress::Body,
+            Decision::Continue | Decision::Reply(_) => Progress::Done,
+        };
+        match decision {
+            Decision::NeedBody => Next::Hold,
+            Decision::Continue => {
+                self.place.release();
+                let wants_response = half == Half::Request
+                    && self.inspector.as_ref().is_some_and(|seen| seen.wants_response());
+                if !wants_response {
+                    self.conclude(stream);
+                }
+                Next::Continue
+            }
+            Decision::Reply(reply) => {
+                self.answered = true;
+                self.conclude(stream);
+                Next::Reply(Box::new(self.in_grpc(Reply::clone(reply))))
+            }
+        }
+    }
+
+    /// A reply with the code that Envoy has to be given where it answers in the words of gRPC: its own would be 0, which
+    /// means that all is well.
+    fn in_grpc(&self, mut reply: Reply) -> Reply {
+        if self.answers_grpc {
+            reply.grpc_status = reply.grpc_status.or_else(|| Some(grpc_code(reply.status)));
+        }
+        reply
+    }
+
+    /// The stream is over.
+    pub(crate) fn complete(&mut self, stream: &mut impl Stream) -> Next {
+        let was_evaluated = self.waiting.take().is_some();
+        if was_evaluated && let Some(profile) = &self.profile {
+            self.filter.metrics.no_verdict(stream, profile.name());
+        }
+        self.conclude(stream);
+        (self.request, self.response) = (Progress::Done, Progress::Done);
+        Next::Continue
+    }
+}
+
+/// Whether Envoy takes a request for one of gRPC (`Grpc::Common::isGrpcRequestHeaders`).
+fn is_grpc_for_envoy(headers: &[Header<'_>]) -> bool {
+    let media_type = find(headers, b"content-type").unwrap_or_default();
+    let rest = media_type.strip_prefix(b"application/grpc");
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+}
+
+/// The protocol as the inspector knows it, which needs no memory; `None` for any other.
+fn known_protocol(name: &str) -> Option<&'static str> {
+    const KNOWN: [&str; 4] = ["HTTP/1.0", "HTTP/1.1", "HTTP/2", "HTTP/3"];
+    KNOWN.into_iter().find(|known| *known == name)
+}
+
+/// The part of an exchange, as metrics name it.
+const fn phase(half: Half, part: &'static str) -> &'static str {
+    match (half, part.as_bytes()) {
+        (Half::Request, b"body") => "request_body",
+        (Half::Request, _) => "request_trailers",
+        (Half::Response, b"body") => "response_body",
+        (Half::Response, _) => "response_trailers",
+    }
+}

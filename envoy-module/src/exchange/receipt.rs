@@ -1,0 +1,73 @@
+//! What an exchange leaves behind: its receipt, what is counted, and its records.
+
+use std::time::Instant;
+
+use glacis_inspector::Receipt;
+use glacis_service::now;
+
+use super::{Exchange, NAMESPACE};
+use crate::stream::{Stream, Value, Wake};
+
+/// Entries of a receipt.
+const ENTRIES_MAX: usize = 12;
+
+impl<W: Wake> Exchange<W> {
+    /// Writes the receipt as it is now into the dynamic metadata.
+    pub(super) fn leave_receipt(&self, stream: &mut impl Stream) {
+        let Some(receipt) = self.inspector.as_ref().map(|seen| seen.receipt()) else { return };
+        write(stream, &receipt);
+        self.filter.metrics.receipt(stream, receipt.verdict);
+    }
+
+    /// Counts the exchange, writes its records, and gives the inspector back. Only the first call does anything.
+    pub(super) fn conclude(&mut self, stream: &mut impl Stream) {
+        let Some(mut inspector) = self.inspector.take() else { return };
+        let time = now();
+        let mut outcome = inspector.finish(time);
+        self.filter.metrics.finished(stream, &outcome);
+        if let Some(record) = outcome.audit.take() {
+            self.filter.engine.shared.write_record(record);
+        }
+        if let Some(profile) = &self.profile {
+            profile.pool.keep(*inspector);
+        }
+        // The stream may stay open for long.
+        self.body_memory.release();
+        self.place.release();
+    }
+
+    /// Counts the time of an evaluation on the thread of the stream.
+    pub(super) fn measure(&self, stream: &mut impl Stream, phase: &str, began: Instant) {
+        if let Some(profile) = &self.profile {
+            self.filter.metrics.evaluated(stream, profile.name(), phase, began.elapsed());
+        }
+    }
+}
+
+/// Writes a receipt with the entries that the receipts of ext-proc have.
+fn write(stream: &mut impl Stream, receipt: &Receipt<'_>) {
+    let rules: Vec<String> = receipt.rules.iter().map(ToString::to_string).collect();
+    let mut entries = Vec::with_capacity(ENTRIES_MAX);
+    entries.extend([
+        ("verdict", Value::Text(receipt.verdict)),
+        ("mode", Value::Text(receipt.mode.name())),
+        ("inspected", Value::Text(receipt.inspected)),
+        ("score", number(receipt.scores.inbound)),
+        ("score_outbound", number(receipt.scores.outbound)),
+        ("rules", Value::Texts(&rules)),
+        ("profile", Value::Text(receipt.profile)),
+        ("ruleset", Value::Text(receipt.ruleset)),
+        ("request_id", Value::Text(receipt.request_id)),
+    ]);
+    entries.extend(receipt.reason.map(|reason| ("reason", Value::Text(reason.name()))));
+    let uninspected = receipt.uninspected;
+    entries.extend(uninspected.map(|reason| ("uninspected", Value::Text(reason.name()))));
+    entries.extend(receipt.phase.map(|phase| ("phase", number(phase.number().into()))));
+    stream.set_metadata(NAMESPACE, &entries);
+}
+
+/// Numbers of metadata are floating point; scores are small.
+#[expect(clippy::cast_precision_loss, reason = "exact below 2^53")]
+const fn number<'v>(number: i64) -> Value<'v> {
+    Value::Number(number as f64)
+}

