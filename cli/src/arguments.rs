@@ -6,6 +6,7 @@ mod values;
 
 use std::{ffi::OsString, path::PathBuf};
 
+use glacis_rules::Defaults;
 use lexopt::{Arg, Parser, ValueExt as _};
 
 use crate::ruleset::Rules;
@@ -82,6 +83,7 @@ enum RulesOption {
     File,
     Base,
     Crs,
+    Defaults,
     EveryRule,
     NoRecall,
 }
@@ -92,6 +94,7 @@ impl RulesOption {
             Arg::Short('r') | Arg::Long("rules") => Some(Self::File),
             Arg::Long("base") => Some(Self::Base),
             Arg::Long("crs") => Some(Self::Crs),
+            Arg::Long("defaults") => Some(Self::Defaults),
             Arg::Long("every-rule") => Some(Self::EveryRule),
             Arg::Long("no-recall") => Some(Self::NoRecall),
             _ => None,
@@ -104,10 +107,20 @@ impl RulesOption {
             Self::File => Rules::File(parser.value()?.into()),
             Self::Base => Rules::Base,
             Self::Crs => Rules::Crs(parser.value()?.into()),
+            Self::Defaults => defaults(parser)?,
             Self::EveryRule => Rules::EveryRule,
             Self::NoRecall => Rules::NoRecall,
         })
     }
+}
+
+/// The value of `--defaults`.
+fn defaults(parser: &mut Parser) -> Result<Rules, lexopt::Error> {
+    let name = parser.value()?;
+    let known = Defaults::ALL.into_iter().find(|defaults| name == defaults.name());
+    known
+        .map(Rules::Defaults)
+        .ok_or_else(|| format!("--defaults {}: write glacis or crs", name.display()).into())
 }
 
 fn lint(parser: &mut Parser) -> Result<Command, lexopt::Error> {
@@ -119,6 +132,7 @@ fn lint(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Arg::Long("strict") => options.strict = true,
             Arg::Long("base") => options.rules.push(Rules::Base),
             Arg::Long("crs") => options.rules.push(Rules::Crs(parser.value()?.into())),
+            Arg::Long("defaults") => options.rules.push(defaults(parser)?),
             Arg::Value(file) => options.rules.push(Rules::File(file.into())),
             other => return Err(other.unexpected()),
         }
@@ -214,6 +228,10 @@ fn ftw(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Arg::Long("json") => options.json = true,
             other => return Err(other.unexpected()),
         }
+    }
+    if !options.rules.is_empty() {
+        // The tests are about CRS as it comes; what the command line says stands behind this.
+        options.rules.insert(0, Rules::Defaults(Defaults::Crs));
     }
     Ok(Command::Ftw(options))
 }
@@ -336,6 +354,7 @@ fn bundle(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             }
             Arg::Long("base") => options.rules.push(Rules::Base),
             Arg::Long("crs") => options.rules.push(Rules::Crs(parser.value()?.into())),
+            Arg::Long("defaults") => options.rules.push(defaults(parser)?),
             other => return Err(other.unexpected()),
         }
     }

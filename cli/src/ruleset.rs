@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use glacis_engine::{BuildErrors, Input, Limits, Parts, Program};
-use glacis_rules::FileSource;
+use glacis_rules::{Defaults, FileSource};
 
 use crate::output::{self, Fault};
 
@@ -16,6 +16,8 @@ pub(crate) enum Rules {
     Base,
     /// `--crs DIR`.
     Crs(PathBuf),
+    /// `--defaults NAME`: whose defaults CRS has, wherever it stands.
+    Defaults(Defaults),
     /// `--every-rule`, for tests: no rule is left out because it cannot match.
     EveryRule,
     /// `--no-recall`, for measuring: every text costs what it costs when it comes for the first time.
@@ -62,6 +64,11 @@ pub(crate) fn build_between(
 /// When the names on the command line do not lead to files at all.
 pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
     let mut inputs = Vec::new();
+    let mut named = rules.iter().rev().filter_map(|rules| match rules {
+        Rules::Defaults(defaults) => Some(*defaults),
+        _ => None,
+    });
+    let defaults = named.next().unwrap_or_default();
     for rules in rules {
         match rules {
             Rules::File(path) => match path.to_str() {
@@ -71,11 +78,13 @@ pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
                     return Err(Fault::Input(message));
                 }
             },
-            Rules::EveryRule | Rules::NoRecall => {}
+            Rules::Defaults(_) | Rules::EveryRule | Rules::NoRecall => {}
             Rules::Base => inputs.push(glacis_rules::base()),
             Rules::Crs(dir) => {
                 let found = glacis_rules::crs(dir);
-                let found = found.map_err(|error| Fault::Input(error.to_string()))?;
+                let mut found = found.map_err(|error| Fault::Input(error.to_string()))?;
+                // Behind the base configuration and crs-setup.conf.
+                found.splice(2..2, defaults.input());
                 // The base configuration comes with CRS, unless it was given a place before.
                 let base = glacis_rules::base();
                 let given = inputs.contains(&base);

@@ -32,6 +32,7 @@ fn messages() {
         ("eval --rules lint/directive.conf", 1, "lint/directive.conf:1:15: "),
         ("eval --crs eval", 1, "eval: no crs-setup.conf"),
         ("eval --crs nowhere", 1, "nowhere: there is no such folder"),
+        ("eval --defaults own", 2, "--defaults own: write glacis or crs"),
         (
             "eval --rules eval/rules.conf --bench 1 eval/malformed.jsonl",
             1,

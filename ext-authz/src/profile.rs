@@ -53,6 +53,7 @@ impl Profile {
         let assembly = Assembly {
             base: config.base,
             crs: config.crs.as_deref(),
+            defaults: config.defaults.into(),
             setup: &config.setup,
             settings: CrsSettings {
                 paranoia: config.paranoia,

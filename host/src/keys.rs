@@ -36,6 +36,7 @@ macro_rules! with_profile_keys {
             base: bool = true,
             setup: String = String::new(),
             crs: Option<std::path::PathBuf> = None,
+            defaults: $crate::CrsDefaults = $crate::CrsDefaults::Glacis,
             rules: Vec<String> = Vec::new(),
             directives: String = String::new(),
             paranoia: Option<u8> = None,

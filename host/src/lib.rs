@@ -21,7 +21,8 @@ pub use keys::{Block, ProfileKeys, check_profiles};
 pub use limits::{LimitsChange, LimitsConfig};
 pub use out_of_band::{Evaluation, ShadowConfig};
 pub use policies::{
-    BodyOverflow, ExpiredExclusions, Format, Grpc, Late, OversizedBody, Response, UnknownProfile,
+    BodyOverflow, CrsDefaults, ExpiredExclusions, Format, Grpc, Late, OversizedBody, Response,
+    UnknownProfile,
 };
 pub use profile::{Given, Mode, ProfileConfig, resolve_rules};
 pub use ruleset::{

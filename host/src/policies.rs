@@ -3,7 +3,26 @@
 use glacis_inspector::{
     AuditFormat, GrpcBodies, LatePolicy, ResponseInspection, TruncatedBody, UnknownProfilePolicy,
 };
+use glacis_rules::Defaults;
 use serde::Deserialize;
+
+/// Whose defaults the settings of CRS have.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub enum CrsDefaults {
+    Glacis,
+    Crs,
+}
+
+impl From<CrsDefaults> for Defaults {
+    fn from(defaults: CrsDefaults) -> Self {
+        match defaults {
+            CrsDefaults::Glacis => Self::Glacis,
+            CrsDefaults::Crs => Self::Crs,
+        }
+    }
+}
 
 /// What becomes of exclusions whose last day is over.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use glacis_engine::RuleEngine;
 use serde::{Deserialize, Deserializer};
 
 use crate::{
-    Block, BodyOverflow, Evaluation, ExclusionConfig, ExpiredExclusions, Grpc, Late, LimitsChange,
-    OversizedBody, ProfileKeys, Response, ShadowConfig,
+    Block, BodyOverflow, CrsDefaults, Evaluation, ExclusionConfig, ExpiredExclusions, Grpc, Late,
+    LimitsChange, OversizedBody, ProfileKeys, Response, ShadowConfig,
 };
 
 /// Whether rules run, and may block.
@@ -87,6 +87,7 @@ keys!(
     base: bool,
     setup: String,
     crs: Option<PathBuf>,
+    defaults: CrsDefaults,
     rules: Vec<String>,
     directives: String,
     paranoia: Option<u8>,

@@ -123,6 +123,7 @@ pub fn recipe(
     let assembly = Assembly {
         base: keys.base,
         crs: keys.crs.as_deref(),
+        defaults: keys.defaults.into(),
         setup: &keys.setup,
         settings: CrsSettings {
             paranoia: keys.paranoia,

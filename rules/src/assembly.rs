@@ -4,11 +4,11 @@ use std::path::Path;
 
 use glacis_engine::{Input, Source as _, SourceError};
 
-use crate::{CrsSettings, ExclusionRules, RecordingSource, base, glob};
+use crate::{CrsSettings, Defaults, ExclusionRules, RecordingSource, base, glob};
 
 /// What a profile's rules are made of.
 ///
-/// They are put together so: base, `setup` with the set-up of CRS behind it, typed settings, exclusions for a
+/// They are put together so: base, `setup` with the set-up of CRS behind it, typed settings, defaults, exclusions for a
 /// path, the rules of CRS, files, `directives`, exclusions for every path, `limits`. Later directives override
 /// earlier ones, but CRS's initialisation keeps what stands before it.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub struct Assembly<'a> {
     pub base: bool,
     /// The folder of CRS.
     pub crs: Option<&'a Path>,
+    /// Whose defaults CRS has, where it is there.
+    pub defaults: Defaults,
     /// SecLang before CRS.
     pub setup: &'a str,
     /// Settings of CRS.
@@ -61,6 +63,7 @@ impl Assembly<'_> {
         let setup_end = inputs.len();
         inputs.append(&mut rest);
         inputs.extend(self.settings.input());
+        inputs.extend(self.defaults.input().filter(|_| self.base && self.crs.is_some()));
         inputs.extend(text("exclusions", &self.exclusions.before));
         inputs.extend(after_setup);
         for file in self.files {

@@ -20,6 +20,7 @@ mod assembly;
 mod crs;
 mod crs_settings;
 mod date;
+mod defaults;
 mod exclusion;
 mod files;
 mod glob;
@@ -31,6 +32,7 @@ pub use assembly::{Assembled, Assembly};
 pub use crs::crs;
 pub use crs_settings::CrsSettings;
 pub use date::{Date, DateError};
+pub use defaults::{DEFAULTS_NAME, Defaults};
 pub use exclusion::{
     EXCLUSION_ID_MIN, EXCLUSIONS_MAX, Exclusion, ExclusionError, ExclusionRules, exclusion_rules,
 };

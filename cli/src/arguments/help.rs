@@ -102,6 +102,8 @@ macro_rules! rules_help {
   --base               the base configuration of Glacis, at this place in the order
   --crs DIR            the OWASP CRS in DIR, and the base configuration before it unless --base
                        stands further in front
+  --defaults NAME      what applies where crs-setup.conf says nothing: glacis, or crs for CRS as it comes
+                       (docs/reference/defaults.md)
 "
     };
 }
@@ -126,11 +128,13 @@ pub(super) const LINT_HELP: &str = "\
 Parses and compiles rules. Errors go to standard output as file:line:column: message, each with the
 line and a caret; what has no effect here is remarked on standard error.
 
-Usage: glacis lint [--quiet] [--strict] [--base] [--crs DIR] FILE…
+Usage: glacis lint [--quiet] [--strict] [--base] [--crs DIR] [--defaults NAME] FILE…
 
   --base        the base configuration of Glacis, at this place in the order
   --crs DIR     the OWASP CRS in DIR, and the base configuration before it unless --base
                 stands further in front
+  --defaults NAME
+                what applies where crs-setup.conf says nothing: glacis, or crs for CRS as it comes
   -q, --quiet   no remarks on standard error
   --strict      exit with 1 if there is a warning, such as a directive without effect here
 

@@ -54,6 +54,10 @@ fn body(profile: &Profile, indent: &str, is_top: bool, text: &mut String) {
     }
     if profile.crs {
         line(&format!("crs: {CRS}"));
+        line(
+            "# As before. Glacis's own defaults allow more methods and media types: docs/reference/defaults.md",
+        );
+        line("defaults: crs");
     } else if !is_top && has_rules(profile) {
         line("crs: null");
     }

@@ -19,12 +19,14 @@ mod json;
 mod multipart;
 #[cfg(test)]
 mod tests;
+mod text;
 pub mod urlencoded;
 mod xml;
 
 use std::ops::Range;
 
 use crate::limits::Limits;
+use json::Values;
 
 pub use multipart::{MultipartFlags, UnmatchedBoundary};
 
@@ -116,17 +118,32 @@ pub enum Processor {
     Multipart,
     /// `JSON`.
     Json,
+    /// `JSONLINES`: any number of JSON values, one after the other (NDJSON, RFC 7464). Not in ModSecurity.
+    JsonLines,
     /// `XML`.
     Xml,
+    /// `TEXT`: text of any kind, read as what it looks like: JSON, a form, or one argument. Not in ModSecurity.
+    Text,
     /// `RAW`: not read; rules see `REQUEST_BODY` only.
     Raw,
 }
 
 impl Processor {
+    /// Every one.
+    pub const ALL: [Self; 7] = [
+        Self::UrlEncoded,
+        Self::Multipart,
+        Self::Json,
+        Self::JsonLines,
+        Self::Xml,
+        Self::Text,
+        Self::Raw,
+    ];
+
     /// The processor of a name as rules write it (`ctl:requestBodyProcessor`), in any case.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
-        [Self::UrlEncoded, Self::Multipart, Self::Json, Self::Xml, Self::Raw]
+        Self::ALL
             .into_iter()
             .find(|processor| processor.name().as_bytes().eq_ignore_ascii_case(name))
     }
@@ -138,7 +155,9 @@ impl Processor {
             Self::UrlEncoded => "URLENCODED",
             Self::Multipart => "MULTIPART",
             Self::Json => "JSON",
+            Self::JsonLines => "JSONLINES",
             Self::Xml => "XML",
+            Self::Text => "TEXT",
             Self::Raw => "RAW",
         }
     }
@@ -484,8 +503,16 @@ pub fn process(
     let outcome = match processor {
         Processor::UrlEncoded => urlencoded::parse(body, argument_separator, scratch, sink),
         Processor::Multipart => multipart::parse(content_type, body, limits, scratch, sink),
-        Processor::Json => plain(json::parse(body, limits.json_depth_max, scratch, sink)),
+        Processor::Json => {
+            plain(json::parse(body, Values::One, limits.json_depth_max, scratch, sink))
+        }
+        Processor::JsonLines => {
+            plain(json::parse(body, Values::Any, limits.json_depth_max, scratch, sink))
+        }
         Processor::Xml => plain(xml::parse(body, limits, scratch, sink)),
+        Processor::Text => {
+            plain(text::parse(body, limits.json_depth_max, argument_separator, scratch, sink))
+        }
         Processor::Raw => plain(None),
     };
     scratch.shrink();

@@ -55,6 +55,9 @@ use crate::{
 /// Errors reported of one ruleset. The others are left out: more help nobody.
 const ERRORS_MAX: usize = 100;
 
+/// How the names of directives begin that a program writes for any ruleset: they are not warned of.
+const GENERATED: &str = "glacis:";
+
 /// Members of `TX` that rules can name. A ruleset that names more is refused.
 const TX_SLOTS_MAX: usize = 16_384;
 
@@ -202,6 +205,9 @@ impl<'s> Compiler<'s> {
 
     fn warn(&mut self, span: Span, message: &str) {
         let Some(file) = self.files.get(span.source.0 as usize) else { return };
+        if file.name.starts_with(GENERATED) {
+            return;
+        }
         let (line, _) = file.lines.line_column(span.start);
         self.warnings.push(format!("{}:{line}: {message}", file.name));
     }

@@ -296,7 +296,10 @@ pub(crate) const CTLS: &[Entry] = &[
     refused("hashEngine", HASHES),
     full("requestBodyAccess", ""),
     full("requestBodyLimit", ""),
-    full("requestBodyProcessor", "URLENCODED, MULTIPART, JSON, XML or RAW."),
+    full(
+        "requestBodyProcessor",
+        "URLENCODED, MULTIPART, JSON, XML or RAW; JSONLINES and TEXT are ours.",
+    ),
     full("responseBodyAccess", ""),
     full("responseBodyLimit", ""),
     refused("responseBodyProcessor", "response bodies are looked at as they are"),

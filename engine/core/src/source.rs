@@ -101,7 +101,8 @@ pub enum Input {
     File(String),
     /// Directives given as text.
     Text {
-        /// The name to show in messages.
+        /// The name to show in messages. One that begins with `glacis:` is of directives that a program writes for any
+        /// ruleset: that they have no effect on this one is no warning.
         name: String,
         /// The directives.
         text: String,

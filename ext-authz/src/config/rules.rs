@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use glacis_engine::RuleEngine;
 use glacis_inspector::TruncatedBody;
+use glacis_rules::Defaults;
 use serde::Deserialize;
 
 /// Whether rules run, and may block.
@@ -46,6 +47,23 @@ impl From<PartialBody> for TruncatedBody {
     }
 }
 
+/// Whose defaults the settings of CRS have.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum CrsDefaults {
+    Glacis,
+    Crs,
+}
+
+impl From<CrsDefaults> for Defaults {
+    fn from(defaults: CrsDefaults) -> Self {
+        match defaults {
+            CrsDefaults::Glacis => Self::Glacis,
+            CrsDefaults::Crs => Self::Crs,
+        }
+    }
+}
+
 /// A profile. The keys mean what they mean in ext-proc.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(default, deny_unknown_fields)]
@@ -55,6 +73,7 @@ pub struct ProfileConfig {
     pub base: bool,
     pub setup: String,
     pub crs: Option<PathBuf>,
+    pub defaults: CrsDefaults,
     pub rules: Vec<String>,
     pub directives: String,
     pub paranoia: Option<u8>,
@@ -69,6 +88,7 @@ impl Default for ProfileConfig {
             base: true,
             setup: String::new(),
             crs: None,
+            defaults: CrsDefaults::Glacis,
             rules: Vec::new(),
             directives: String::new(),
             paranoia: None,

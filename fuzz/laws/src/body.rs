@@ -10,8 +10,16 @@ use serde::de::IgnoredAny;
 
 use crate::encoded::{CHOICES, decoding};
 
-const PROCESSORS: [Processor; 5] =
-    [Processor::UrlEncoded, Processor::Multipart, Processor::Json, Processor::Xml, Processor::Raw];
+/// In an order that the inputs on file know.
+const PROCESSORS: [Processor; 7] = [
+    Processor::UrlEncoded,
+    Processor::Multipart,
+    Processor::Json,
+    Processor::Xml,
+    Processor::Raw,
+    Processor::JsonLines,
+    Processor::Text,
+];
 
 /// Names may be repeated in what is reported up to this many bytes, whatever the length of a body.
 const REPEATED_NAME_BYTES_FREE: usize = 1 << 20;
@@ -163,8 +171,9 @@ fn check(reading: &Reading, processor: Processor, body: &[u8], limits: &Limits) 
     // An element that is one too deep is announced before it is known to have content.
     at_most(reported.xml_depth_most, limits.xml_depth_max + 1, "depth of XML");
     // UTF-16 becomes up to one and a half times as long, and what cannot be understood is reported
-    // both in parts and as a whole.
-    at_most(reported.value_bytes, 4 * body.len(), "bytes of values");
+    // both in parts and as a whole; text that is no JSON after all once more.
+    let copies = if processor == Processor::Text { 5 } else { 4 };
+    at_most(reported.value_bytes, copies * body.len(), "bytes of values");
     at_most(reported.name_bytes, 8 * body.len() + REPEATED_NAME_BYTES_FREE, "bytes of names");
     if processor == Processor::Raw {
         assert_eq!(reported.hash, 0, "a raw body is not read");

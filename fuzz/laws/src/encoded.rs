@@ -49,6 +49,8 @@ SecRuleEngine DetectionOnly
 SecRequestBodyAccess On
 SecAction "id:1,phase:1,pass,nolog,ctl:forceRequestBodyVariable=On"
 SecRule REQUEST_HEADERS:X-Processor "@streq URLENCODED" "id:2,phase:1,pass,nolog,ctl:requestBodyProcessor=URLENCODED"
+SecRule REQUEST_HEADERS:X-Processor "@streq JSONLINES" "id:20,phase:1,pass,nolog,ctl:requestBodyProcessor=JSONLINES"
+SecRule REQUEST_HEADERS:X-Processor "@streq TEXT" "id:21,phase:1,pass,nolog,ctl:requestBodyProcessor=TEXT"
 SecRule REQUEST_HEADERS:X-Processor "@streq MULTIPART" "id:3,phase:1,pass,nolog,ctl:requestBodyProcessor=MULTIPART"
 SecRule REQUEST_HEADERS:X-Processor "@streq JSON" "id:4,phase:1,pass,nolog,ctl:requestBodyProcessor=JSON"
 SecRule REQUEST_HEADERS:X-Processor "@streq XML" "id:5,phase:1,pass,nolog,ctl:requestBodyProcessor=XML"

@@ -26,6 +26,8 @@ const FIRST: &[(&str, &[u8])] = &[
     ),
     ("body_processors", b"\x02\x03\n{\"gzip\":[1,{}]}"),
     ("body_processors", b"\0\x08\nbr=a%20b&c"),
+    ("body_processors", b"\x05\0\n{\"a\":1}\n\x1e[2,{}]"),
+    ("body_processors", b"\x06\0\n{\"a\":\"1\\u0041\"} {b"),
     ("body_processors", b"\x04\x0a\n\x28\xb5\x2f\xfd\x20\x03\x19\0\0abc"),
     ("pattern", b"(?i)(a|b)*?c{2,3}[^d]\naBccx"),
     ("chunking", b"\x01\x07\nPOST /?a=b HTTP/1.1\nContent-Type: application/json\n\n{\"c\":[1,{}]}"),

@@ -1,4 +1,5 @@
-//! JSON (RFC 8259) as arguments.
+//! JSON (RFC 8259) as arguments, and sequences of JSON values (NDJSON, RFC 7464), all of whose values have the same
+//! root.
 //!
 //! Every scalar is one argument. Its name is the path to it, `json` first, then object keys and
 //! `array_N` for the elements of arrays, joined by dots (`{"a":[true]}` is `json.a.array_0=true`): the
@@ -24,7 +25,13 @@ use super::{BodyError, BodyErrorKind, BodyScratch, BodySink, FirstError, NameBud
 use crate::ascii::nibble;
 
 /// The byte order mark of UTF-8.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Begins each value of a JSON text sequence (RFC 7464).
+const RECORD_SEPARATOR: u8 = 0x1e;
+
+/// The path to the whole document.
+const ROOT: &[u8] = b"json";
 
 /// An open object or array.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +40,14 @@ pub(super) struct Container {
     name_len: usize,
     /// Index of the next element; nothing in an object.
     next_index: Option<usize>,
+}
+
+/// How many values a document has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Values {
+    One,
+    /// One after the other, with white space or record separators between them (NDJSON, RFC 7464).
+    Any,
 }
 
 /// What may come next.
@@ -49,16 +64,18 @@ enum Expect {
 /// Reports the arguments of `body` and returns the first error.
 pub(super) fn parse(
     body: &[u8],
+    values: Values,
     depth_max: usize,
     scratch: &mut BodyScratch,
     sink: &mut dyn BodySink,
 ) -> Option<BodyError> {
     scratch.name.clear();
-    scratch.name.extend_from_slice(b"json");
+    scratch.name.extend_from_slice(ROOT);
     scratch.containers.clear();
     let mut parser = Parser {
         body,
         at: if body.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 },
+        values,
         depth_max,
         names: NameBudget::of(body),
         name: &mut scratch.name,
@@ -79,6 +96,7 @@ pub(super) fn parse(
 struct Parser<'p> {
     body: &'p [u8],
     at: usize,
+    values: Values,
     depth_max: usize,
     names: NameBudget,
     /// The path to the value being read.
@@ -112,6 +130,10 @@ impl Parser<'_> {
                 (Expect::Key | Expect::KeyOrEnd, _) if is_word(byte) => self.bare_key()?,
                 (Expect::Value | Expect::ValueOrEnd, _) => self.element(byte)?,
                 (Expect::CommaOrEnd, _) => self.comma_or_end(byte)?,
+                (Expect::Nothing, _) if self.values == Values::Any => {
+                    self.name.truncate(ROOT.len());
+                    Expect::Value
+                }
                 (Expect::Nothing, _) => return Err(BodyErrorKind::JsonTrailing),
                 (Expect::Key | Expect::KeyOrEnd, _) => return Err(BodyErrorKind::JsonSyntax),
             };
@@ -136,7 +158,11 @@ impl Parser<'_> {
     }
 
     fn skip_white_space(&mut self) {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.body.get(self.at) {
+        while let Some(&byte) = self.body.get(self.at) {
+            let between = self.values == Values::Any && byte == RECORD_SEPARATOR;
+            if !between && !matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
+                break;
+            }
             self.at += 1;
         }
     }

@@ -6,6 +6,7 @@
 mod hostile;
 mod json;
 mod multipart;
+mod text;
 mod urlencoded;
 mod xml;
 
@@ -202,8 +203,7 @@ fn forms_are_chosen_by_content_type() {
 
 #[test]
 fn empty_and_raw_bodies_say_nothing() {
-    for processor in [Processor::UrlEncoded, Processor::Multipart, Processor::Json, Processor::Xml]
-    {
+    for processor in Processor::ALL {
         check(processor, "", "", &[]);
     }
     check(Processor::Raw, "", "a=b", &[]);

@@ -1,0 +1,44 @@
+//! Whose defaults the settings of CRS have.
+
+use glacis_engine::Input;
+
+/// The name under which [`Defaults::input`] appears in messages.
+pub const DEFAULTS_NAME: &str = "glacis:defaults";
+
+/// What applies where neither `crs-setup.conf` nor a typed setting says anything.
+///
+/// `docs/reference/defaults.md` lists what differs, and why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Defaults {
+    /// Those of Glacis: media types, methods and header fields that browsers, telemetry and APIs send today.
+    #[default]
+    Glacis,
+    /// Those of CRS.
+    Crs,
+}
+
+impl Defaults {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::Glacis, Self::Crs];
+
+    /// `glacis` or `crs`, as configurations write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Glacis => "glacis",
+            Self::Crs => "crs",
+        }
+    }
+
+    /// The rules, to stand behind `crs-setup.conf` and before the rules of CRS; nothing for [`Self::Crs`].
+    ///
+    /// They have the ids 100060 to 100079.
+    #[must_use]
+    pub fn input(self) -> Option<Input> {
+        let text = match self {
+            Self::Glacis => include_str!("../base/defaults.conf"),
+            Self::Crs => return None,
+        };
+        Some(Input::Text { name: DEFAULTS_NAME.to_owned(), text: text.to_owned() })
+    }
+}
