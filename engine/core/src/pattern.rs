@@ -11,9 +11,11 @@
 //! takes linear time.
 //!
 //! [`Pattern::search`] is the only way to match: it answers yes, no, or that it gave up, and charges a [`Meter`].
+//! [`NamePattern`] puts a literal gate in front, for patterns that every member of a collection is compared with.
 
 mod backtrack;
 pub(crate) mod meter;
+mod names;
 mod posix;
 mod relaxed;
 mod translate;
@@ -33,6 +35,7 @@ use regex_syntax::{ParserBuilder, hir::Hir};
 use backtrack::Backtracker;
 pub(crate) use backtrack::Found;
 pub(crate) use meter::Meter;
+pub(crate) use names::NamePattern;
 use translate::{Refusal, translate};
 
 /// Bytes the automaton of one pattern may take. The longest of CRS takes a tenth of it.

@@ -14,7 +14,7 @@ use crate::{
     id::{LaneId, Phase, RuleId, RuleIndex, RuleSet, TxSlot},
     limits::Limits,
     operator::{Capture, Comparison, Operator},
-    pattern::Pattern,
+    pattern::NamePattern,
     plan::{Cell, PhasePlan},
     recall::Recall,
     scan::{ByteSet, Index, sieve::Sieve},
@@ -347,7 +347,7 @@ pub(crate) enum Select {
     /// Those of this name, in lower case; compared without regard to case.
     Key(Box<[u8]>),
     /// Those whose name matches.
-    Pattern(Pattern),
+    Pattern(NamePattern),
     /// Those whose name begins so, in lower case; compared without regard to case. A pattern that is
     /// no more than `^name`.
     Prefix(Box<[u8]>),

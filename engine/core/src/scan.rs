@@ -24,8 +24,8 @@ mod literals;
 pub(crate) mod sieve;
 
 pub(crate) use index::{Index, IndexBuilder, Table};
-pub(crate) use literals::required;
 use literals::window;
+pub(crate) use literals::{needed, required};
 
 /// Which bytes occur in a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -62,9 +62,9 @@ pub(super) fn compare(fetched: &Fetched) -> Outcome<()> {
 
 /// Rules with which nothing is refused, so that every rule of every phase has its chance.
 fn rules(fetched: &Fetched) -> Outcome<PathBuf> {
-    let rules = prepare::rules(&super::folder(), &fetched.crs, LEVEL)?.main;
+    let rules = prepare::rules(&super::folder(), &fetched.crs, LEVEL)?.shipped;
     let main = rules.with_file_name("main-hostile.conf");
-    let text = "Include main.conf\nSecRuleEngine DetectionOnly\n";
+    let text = "Include main-shipped.conf\nSecRuleEngine DetectionOnly\n";
     fs::write(&main, text).map_err(failure::io("write", &main))?;
     Ok(main)
 }

@@ -135,10 +135,7 @@ pub(crate) fn selects(select: &Select, name: &[u8], meter: &mut Meter) -> Found 
     Found::from(match select {
         Select::All => true,
         Select::Key(key) => name.eq_ignore_ascii_case(key),
-        Select::Pattern(pattern) => {
-            meter.pay(name.len() as u64);
-            return pattern.search(name, 0, &mut [], meter);
-        }
+        Select::Pattern(pattern) => return pattern.search(name, meter),
         Select::Prefix(prefix) => {
             name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
         }
