@@ -39,9 +39,9 @@ use crate::{
     limits::Limits,
     parts::Parts,
     plan::{self, Cell},
-    program::{Lane, Program, ScoreSlots},
+    program::{Ctl, Lane, MatchAction, Program, Rule, RuleEngine, ScoreSlots},
     recall::Recall,
-    scan::IndexBuilder,
+    scan::IndexBuilders,
     settings::{Settings, Treatment},
     source::{Input, Source},
     transform::Transformation,
@@ -145,7 +145,7 @@ struct Compiler<'s> {
     tx_names: Vec<Box<str>>,
     tx_slots: HashMap<String, TxSlot>,
     lanes: Vec<Lane>,
-    index: IndexBuilder,
+    index: IndexBuilders,
     sources: Vec<crate::program::Source>,
     sieves: Vec<gates::SieveDraft>,
     cells: Vec<Cell>,
@@ -171,7 +171,7 @@ impl<'s> Compiler<'s> {
             tx_names: Vec::new(),
             tx_slots: HashMap::new(),
             lanes: vec![Lane::default()],
-            index: IndexBuilder::default(),
+            index: IndexBuilders::default(),
             sources: Vec::new(),
             sieves: Vec::new(),
             cells: Vec::new(),
@@ -441,6 +441,7 @@ impl<'s> Compiler<'s> {
         let [_, body, response_headers, response_body, _] = &phases;
         Ok(Program {
             request_body_rules: !body.is_empty(),
+            may_switch_on: may_switch_on(&rules),
             response_rules: !response_headers.is_empty()
                 || !response_body.is_empty()
                 || logs_response,
@@ -479,6 +480,13 @@ impl<'s> Compiler<'s> {
             outbound_crs3: slot("outbound_anomaly_score"),
         }
     }
+}
+
+/// Whether one of the rules has `ctl:ruleEngine=On`.
+fn may_switch_on(rules: &[Rule]) -> bool {
+    let on =
+        |action: &MatchAction| matches!(action, MatchAction::Ctl(Ctl::RuleEngine(RuleEngine::On)));
+    rules.iter().any(|rule| rule.on_match.iter().any(on))
 }
 
 /// A marker stands, in each phase, before the rules that are yet to come.

@@ -17,7 +17,7 @@ use crate::{
     pattern::NamePattern,
     plan::{Cell, PhasePlan},
     recall::Recall,
-    scan::{ByteSet, Index, sieve::Sieve},
+    scan::{ByteSet, Indexes, sieve::Sieve},
     settings::Settings,
     transform::Transformation,
     variable::Variable,
@@ -55,7 +55,7 @@ pub struct Program {
     /// The chains of transformations.
     pub(crate) lanes: Vec<Lane>,
     /// Tells which rules may match, by the texts they need.
-    pub(crate) index: Index,
+    pub(crate) index: Indexes,
     /// Tell which of the other rules match.
     pub(crate) sieves: Vec<Arc<Sieve>>,
     /// What gates are asked about.
@@ -86,6 +86,8 @@ pub struct Program {
     pub(crate) warnings: Vec<String>,
     pub(crate) hash: String,
     pub(crate) request_body_rules: bool,
+    /// Whether a rule may switch from looking on to blocking (`ctl:ruleEngine=On`).
+    pub(crate) may_switch_on: bool,
     pub(crate) response_rules: bool,
     pub(crate) response_body_rules: bool,
 }

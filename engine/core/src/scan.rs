@@ -20,10 +20,12 @@
 //! ignores it.
 
 mod index;
+mod lanes;
 mod literals;
 pub(crate) mod sieve;
 
-pub(crate) use index::{Index, IndexBuilder, Table};
+pub(crate) use index::Table;
+pub(crate) use lanes::{IndexBuilders, Indexes};
 use literals::window;
 pub(crate) use literals::{needed, required};
 

@@ -167,6 +167,7 @@ impl Transaction {
             arguments: List::ArgsGet,
             multipart: false,
             left: self.program.limits.arguments_max,
+            bytes_left: usize::MAX,
             files_bytes: 0,
             paths: Paths::default(),
         };
@@ -291,18 +292,28 @@ impl Transaction {
     pub(super) fn set_request_body(&mut self) {
         self.set_number(Variable::RequestBodyLength, self.store.request_body.len() as u64);
         let encoding = self.decode_body().err();
-        self.set_flag(Variable::InboundDataError, self.flags.request_body_truncated);
         let processor = self.control.processor.filter(|_| self.control.request_body_access);
         let as_form = matches!(processor, Some(Processor::UrlEncoded | Processor::Raw));
-        if as_form || self.control.force_request_body {
-            self.set(Variable::RequestBody, self.store.request_body_slice());
+        let is_variable = as_form || self.control.force_request_body;
+        let cut = self.cut_observed_body(processor, is_variable);
+        if is_variable {
+            self.set_request_body_variable();
         }
+        self.set_flag(Variable::InboundDataError, self.flags.request_body_truncated);
         let outcome = match processor {
             Some(processor) => self.process_body(processor),
             None => Outcome::default(),
         };
+        let outcome = cut.map_or(outcome, |cut| cut.outcome(outcome));
         self.set_body_outcome(&outcome, encoding);
         self.set_arguments_size();
+    }
+
+    fn set_request_body_variable(&mut self) {
+        let body = self.store.request_body_slice();
+        let shown = body.prefix(self.observed_bytes_max().unwrap_or(usize::MAX));
+        self.flags.request_body_truncated |= shown.len() < body.len();
+        self.set(Variable::RequestBody, shown);
     }
 
     /// Puts what a compressed body decodes to in its place. Of a body that cannot be decoded, what could
@@ -373,6 +384,8 @@ impl Transaction {
             Processor::Xml => Paths::new(&self.program.xpaths, &mut self.store),
             _ => Paths::default(),
         };
+        // The other processors have been given no more than that.
+        let bytes_left = self.observed_bytes_max().filter(|_| processor == Processor::Multipart);
         let mut sink = Sink {
             store: &mut self.store,
             flags: &mut self.flags,
@@ -380,6 +393,7 @@ impl Transaction {
             arguments: List::ArgsPost,
             multipart: processor == Processor::Multipart,
             left: self.program.limits.arguments_max,
+            bytes_left: bytes_left.unwrap_or(usize::MAX),
             files_bytes: 0,
             paths,
         };
@@ -396,6 +410,7 @@ impl Transaction {
         self.store.request_body = body;
         self.give_back(content_type);
         self.set_number(Variable::FilesCombinedSize, files_bytes as u64);
+        self.set_flag(Variable::InboundDataError, self.flags.request_body_truncated);
         outcome
     }
 
