@@ -296,8 +296,9 @@ impl Transaction {
         let as_form = matches!(processor, Some(Processor::UrlEncoded | Processor::Raw));
         let is_variable = as_form || self.control.force_request_body;
         let cut = self.cut_observed_body(processor, is_variable);
-        if is_variable {
-            self.set_request_body_variable();
+        let as_sent = matches!(processor, Some(Processor::Json | Processor::Xml));
+        if is_variable || as_sent {
+            self.set_request_body_variable(is_variable);
         }
         self.set_flag(Variable::InboundDataError, self.flags.request_body_truncated);
         let outcome = match processor {
@@ -309,11 +310,14 @@ impl Transaction {
         self.set_arguments_size();
     }
 
-    fn set_request_body_variable(&mut self) {
+    fn set_request_body_variable(&mut self, for_all_rules: bool) {
         let body = self.store.request_body_slice();
         let shown = body.prefix(self.observed_bytes_max().unwrap_or(usize::MAX));
         self.flags.request_body_truncated |= shown.len() < body.len();
-        self.set(Variable::RequestBody, shown);
+        self.set(Variable::RequestBodyAsSent, shown);
+        if for_all_rules {
+            self.set(Variable::RequestBody, shown);
+        }
     }
 
     /// Puts what a compressed body decodes to in its place. Of a body that cannot be decoded, what could

@@ -80,6 +80,7 @@ pub(crate) const fn is_stable(variable: Variable) -> bool {
             | Variable::RemoteAddr
             | Variable::RequestBasename
             | Variable::RequestBody
+            | Variable::RequestBodyAsSent
             | Variable::RequestFilename
             | Variable::RequestLine
             | Variable::RequestMethod
@@ -369,7 +370,7 @@ impl Transaction {
         let name = self.store.bytes(value.name);
         let meter = self.budget.meter();
         removals(&self.removed_targets, program).any(|(rules, variable, select)| {
-            variable == value.variable
+            variable == value.variable.named()
                 && rules.contains(rule)
                 && match select {
                     Select::Slot(slot) => {
