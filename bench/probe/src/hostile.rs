@@ -14,6 +14,10 @@ const ROUNDS_MIN: u64 = 3;
 /// As long as they take no longer than this, there are more of them.
 const ROUNDS_TIME: Duration = Duration::from_millis(40);
 const ROUNDS_MAX: u64 = 20;
+/// Bytes of a request before the first family.
+const WARM_UP_BYTES: usize = 1 << 20;
+/// Requests of each family before those that are measured.
+const WARM_UP_ROUNDS: u64 = 2;
 
 /// Members of a request with many of them: below the engine's limits, at which it is refused.
 const ARGUMENTS: usize = 990;
@@ -200,11 +204,20 @@ const FAMILIES: &[(&str, Carrier, Content)] = &[
 pub(crate) fn run(rules: &str, sizes: &str, only: &str) -> Outcome<()> {
     let mut transaction = Transaction::new(program(rules)?);
     let sizes = sizes.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>()?;
+    // The automata compute states as they come to them, once for each worker.
+    for round in 0..WARM_UP_ROUNDS {
+        request(Field, &make(Random(PRINTABLE), WARM_UP_BYTES, round)).inspect(&mut transaction);
+    }
     for &(name, carrier, content) in
         FAMILIES.iter().filter(|(name, ..)| only.is_empty() || *name == only)
     {
+        let made = |bytes, round| request(carrier, &make(content, bytes, round));
+        for round in 0..WARM_UP_ROUNDS {
+            let largest = sizes.iter().copied().max().unwrap_or_default();
+            made(largest, ROUNDS_MAX + round).inspect(&mut transaction);
+        }
         for &bytes in &sizes {
-            let made = |round| request(carrier, &make(content, bytes, round));
+            let made = |round| made(bytes, round);
             let time = fastest(made, &mut transaction);
             let told = json!({
                 "family": name,
@@ -217,6 +230,18 @@ pub(crate) fn run(rules: &str, sizes: &str, only: &str) -> Outcome<()> {
         }
     }
     Ok(())
+}
+
+/// The families whose content is a body, and what makes a request with so many bytes of content.
+pub(crate) fn bodies() -> impl Iterator<Item = (&'static str, impl Fn(usize) -> Request)> {
+    let is_body = |carrier: Carrier| match carrier {
+        Field | Form | Json | DeepJson | WideJson | WideXml | Arguments => true,
+        Headers | Cookies | Path | Everything => false,
+    };
+    let bodies = FAMILIES.iter().filter(move |(_, carrier, _)| is_body(*carrier));
+    bodies.map(|&(name, carrier, content)| {
+        (name, move |bytes: usize| request(carrier, &make(content, bytes, 0)))
+    })
 }
 
 /// Bytes of the value that [`search`] works on.

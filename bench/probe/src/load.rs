@@ -27,7 +27,7 @@ pub(crate) fn run(rules: &str, requests: &str, workers: &str) -> Outcome<()> {
             .into_iter()
             .map(|worker| worker.join().map_err(|_| "a worker died".to_owned())?)
             .collect::<Result<_, String>>()?;
-        let (rss, peak) = (status("VmRSS:")?, status("VmHWM:")?);
+        let (rss, peak) = (status("VmRSS:")?, status(PEAK_MEMORY)?);
         let refused: Vec<usize> = held.iter().map(|(_, refused)| *refused).collect();
         Outcome::Ok((rss, peak, refused))
     });
@@ -57,8 +57,11 @@ fn work(program: &Arc<Program>, requests: &str) -> Outcome<(Transaction, usize)>
     Ok((transaction, refused))
 }
 
+/// The largest size that this process had.
+pub(crate) const PEAK_MEMORY: &str = "VmHWM:";
+
 /// A size of this process in bytes (Linux, proc(5), `status`).
-fn status(name: &str) -> Outcome<u64> {
+pub(crate) fn status(name: &str) -> Outcome<u64> {
     let text = fs::read_to_string("/proc/self/status")?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse()?;

@@ -11,9 +11,12 @@
 //! `glacis-bench-probe hostile RULES.conf SIZES [FAMILY]` tells what requests cost that were made to cost
 //! much, at each of the sizes; `glacis-bench-probe search RULES.conf SECONDS` looks for dearer ones.
 //!
+//! `glacis-bench-probe bounds RULES.conf BYTES` tells the time and the memory of bodies of that size.
+//!
 //! `cargo xtask bench counts`, `load` and `hostile` run it and compare.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
+mod bounds;
 mod clock;
 mod hostile;
 mod load;
@@ -32,7 +35,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const WARM_UP_PASSES: usize = 48;
 
 const USAGE: &str = "usage: glacis-bench-probe counts RULES REQUESTS | load RULES REQUESTS WORKERS | \
-                     hostile RULES SIZES [FAMILY] | search RULES SECONDS";
+                     hostile RULES SIZES [FAMILY] | bounds RULES BYTES | search RULES SECONDS";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         ["counts", rules, requests] => counts(rules, requests),
         ["hostile", rules, sizes] => hostile::run(rules, sizes, ""),
         ["hostile", rules, sizes, only] => hostile::run(rules, sizes, only),
+        ["bounds", rules, bytes] => bounds::run(rules, bytes),
         ["search", rules, seconds] => hostile::search(rules, seconds),
         ["load", rules, requests, workers] => load::run(rules, requests, workers),
         _ => Err(USAGE.into()),

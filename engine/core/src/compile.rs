@@ -42,9 +42,9 @@ use crate::{
     limits::Limits,
     parts::Parts,
     plan::{self, Cell},
-    program::{Lane, Program, ScoreSlots},
+    program::{Ctl, Lane, MatchAction, Program, Rule, RuleEngine, ScoreSlots},
     recall::Recall,
-    scan::IndexBuilder,
+    scan::IndexBuilders,
     settings::{Settings, Treatment},
     source::{Input, Source},
     transform::Transformation,
@@ -151,7 +151,7 @@ struct Compiler<'s> {
     tx_names: Vec<Box<str>>,
     tx_slots: HashMap<String, TxSlot>,
     lanes: Vec<Lane>,
-    index: IndexBuilder,
+    index: IndexBuilders,
     sources: Vec<crate::program::Source>,
     sieves: Vec<gates::SieveDraft>,
     cells: Vec<Cell>,
@@ -177,7 +177,7 @@ impl<'s> Compiler<'s> {
             tx_names: Vec::new(),
             tx_slots: HashMap::new(),
             lanes: vec![Lane::default()],
-            index: IndexBuilder::default(),
+            index: IndexBuilders::default(),
             sources: Vec::new(),
             sieves: Vec::new(),
             cells: Vec::new(),
@@ -487,6 +487,7 @@ impl<'s> Compiler<'s> {
         let [_, body, response_headers, response_body, _] = &phases;
         Ok(Program {
             request_body_rules: !body.is_empty() || looks_at_request_body,
+            may_switch_on: may_switch_on(&rules),
             response_rules: !response_headers.is_empty()
                 || !response_body.is_empty()
                 || logs_response,
@@ -526,6 +527,13 @@ impl<'s> Compiler<'s> {
             outbound_crs3: slot("outbound_anomaly_score"),
         }
     }
+}
+
+/// Whether one of the rules has `ctl:ruleEngine=On`.
+fn may_switch_on(rules: &[Rule]) -> bool {
+    let on =
+        |action: &MatchAction| matches!(action, MatchAction::Ctl(Ctl::RuleEngine(RuleEngine::On)));
+    rules.iter().any(|rule| rule.on_match.iter().any(on))
 }
 
 /// A marker stands, in each phase, before the rules that are yet to come.

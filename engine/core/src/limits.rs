@@ -150,7 +150,7 @@ impl Default for Limits {
             upload_files_max: 100,
             multipart_part_headers_max: 32,
             transform_bytes_max: 33_554_432,
-            transformed_bytes_max: 268_435_456,
+            transformed_bytes_max: 134_217_728,
             views_max: 262_144,
             expansion_bytes_max: 65_536,
             tx_members_max: 4_096,

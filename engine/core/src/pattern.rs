@@ -11,9 +11,11 @@
 //! takes linear time.
 //!
 //! [`Pattern::search`] is the only way to match: it answers yes, no, or that it gave up, and charges a [`Meter`].
+//! [`NamePattern`] puts a literal gate in front, for patterns that every member of a collection is compared with.
 
 mod backtrack;
 pub(crate) mod meter;
+mod names;
 mod posix;
 mod relaxed;
 mod translate;
@@ -33,6 +35,7 @@ use regex_syntax::{ParserBuilder, hir::Hir};
 use backtrack::Backtracker;
 pub(crate) use backtrack::Found;
 pub(crate) use meter::Meter;
+pub(crate) use names::NamePattern;
 use translate::{Refusal, translate};
 
 /// Bytes the automaton of one pattern may take. The longest of CRS takes a tenth of it.
@@ -227,7 +230,8 @@ impl Bounded {
     fn new(pcre: &[u8], bytes_max: usize) -> Result<Self, String> {
         let program = Backtracker::new(pcre, bytes_max)?;
         let tree = relaxed::relaxed(&backtrack::tree(pcre)?);
-        let regex = meta::Regex::builder().configure(config(bytes_max)).build_from_hir(&tree);
+        let regex =
+            meta::Regex::builder().configure(config(pcre.len(), bytes_max)).build_from_hir(&tree);
         Ok(Self { is_regular: program.is_regular(), program, relaxed: regex.ok() })
     }
 
@@ -277,16 +281,27 @@ impl Bounded {
     }
 }
 
-fn config(bytes_max: usize) -> meta::Config {
+/// Bytes that the states of a pattern's automaton may take for each worker, whatever the pattern is.
+const STATES_BYTES_MIN: usize = 1 << 20;
+
+/// As many at most.
+const STATES_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of states for each byte of the pattern. The states of CRS's patterns of commands (932230, 932235, 932260) for
+/// any text take 500 to 900; with less, states are computed again and again, which takes forty times as long.
+const STATES_BYTES_PER_BYTE: usize = 1 << 10;
+
+fn config(pattern_bytes: usize, bytes_max: usize) -> meta::Config {
+    let states = pattern_bytes.saturating_mul(STATES_BYTES_PER_BYTE);
     meta::Config::new()
         .utf8_empty(false)
         .nfa_size_limit(Some(bytes_max))
-        .hybrid_cache_capacity(bytes_max.min(1 << 20))
+        .hybrid_cache_capacity(states.clamp(STATES_BYTES_MIN, STATES_BYTES_MAX).min(bytes_max))
 }
 
 fn automaton(translated: &str, bytes_max: usize) -> Result<Matcher, String> {
     let regex = meta::Regex::builder()
-        .configure(config(bytes_max))
+        .configure(config(translated.len(), bytes_max))
         .syntax(byte_syntax())
         .build(translated)
         .map_err(|error| format!("the pattern does not compile: {}", reason(&error)))?;

@@ -14,10 +14,10 @@ use crate::{
     id::{LaneId, Phase, RuleId, RuleIndex, RuleSet, TxSlot},
     limits::Limits,
     operator::{Capture, Comparison, Operator},
-    pattern::Pattern,
+    pattern::NamePattern,
     plan::{Cell, PhasePlan},
     recall::Recall,
-    scan::{ByteSet, Index, sieve::Sieve},
+    scan::{ByteSet, Indexes, sieve::Sieve},
     settings::Settings,
     transform::Transformation,
     variable::Variable,
@@ -55,7 +55,7 @@ pub struct Program {
     /// The chains of transformations.
     pub(crate) lanes: Vec<Lane>,
     /// Tells which rules may match, by the texts they need.
-    pub(crate) index: Index,
+    pub(crate) index: Indexes,
     /// Tell which of the other rules match.
     pub(crate) sieves: Vec<Arc<Sieve>>,
     /// What gates are asked about.
@@ -89,6 +89,8 @@ pub struct Program {
     pub(crate) warnings: Vec<String>,
     pub(crate) hash: String,
     pub(crate) request_body_rules: bool,
+    /// Whether a rule may switch from looking on to blocking (`ctl:ruleEngine=On`).
+    pub(crate) may_switch_on: bool,
     pub(crate) response_rules: bool,
     pub(crate) response_body_rules: bool,
 }
@@ -350,7 +352,7 @@ pub(crate) enum Select {
     /// Those of this name, in lower case; compared without regard to case.
     Key(Box<[u8]>),
     /// Those whose name matches.
-    Pattern(Pattern),
+    Pattern(NamePattern),
     /// Those whose name begins so, in lower case; compared without regard to case. A pattern that is
     /// no more than `^name`.
     Prefix(Box<[u8]>),

@@ -20,12 +20,14 @@
 //! ignores it.
 
 mod index;
+mod lanes;
 mod literals;
 pub(crate) mod sieve;
 
-pub(crate) use index::{Index, IndexBuilder, Table};
-pub(crate) use literals::required;
+pub(crate) use index::Table;
+pub(crate) use lanes::{IndexBuilders, Indexes};
 use literals::window;
+pub(crate) use literals::{needed, required};
 
 /// Which bytes occur in a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

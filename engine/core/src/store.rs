@@ -151,6 +151,12 @@ impl Store {
         append(&mut self.store, Region::Store, bytes, &mut self.is_cut)
     }
 
+    /// Bytes that the results of transformations take.
+    #[cfg(test)]
+    pub(crate) const fn transformed_bytes(&self) -> usize {
+        self.transformed.capacity()
+    }
+
     /// Keeps what was made of a value; not if all of it together would then take more than `bytes_max`.
     pub(crate) fn push_transformed(&mut self, bytes: &[u8], bytes_max: usize) -> Option<Slice> {
         let taken = self.transformed.len().saturating_add(bytes.len());

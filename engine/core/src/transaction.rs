@@ -503,6 +503,7 @@ impl Transaction {
             if self.inspecting() {
                 self.run(Phase::RequestBody);
             }
+            self.rest_after_large_body();
         }
         &self.verdict
     }

@@ -146,7 +146,9 @@ variables! {
     ReqbodyProcessorError "REQBODY_PROCESSOR_ERROR" Scalar 2 Varies "1 when the body processor failed.";
     ReqbodyProcessorErrorMsg "REQBODY_PROCESSOR_ERROR_MSG" Scalar 2 Varies "Why it failed.";
     RequestBasename "REQUEST_BASENAME" Scalar 1 Same "The last part of REQUEST_FILENAME.";
-    RequestBody "REQUEST_BODY" Scalar 2 Varies "The body, for processors that keep it.";
+    RequestBody "REQUEST_BODY" Scalar 2 Varies "The body as it was sent: forms, JSON and XML, and others with forceRequestBodyVariable.";
+    // Behind the other of that name, which is the one that the name stands for until a rule is compiled.
+    RequestBodyAsSent "REQUEST_BODY" Scalar 2 Varies "REQUEST_BODY with JSON and XML, for the rules that see those.";
     RequestBodyLength "REQUEST_BODY_LENGTH" Scalar 2 Varies "Bytes in the request body that were received for inspection.";
     RequestCookies "REQUEST_COOKIES" Collection 1 Same "Cookies.";
     RequestCookiesNames "REQUEST_COOKIES_NAMES" Collection 1 Same "Names of the cookies.";
@@ -192,6 +194,15 @@ variables! {
 }
 
 impl Variable {
+    /// The variable of which this one is a form: itself for nearly all.
+    #[must_use]
+    pub(crate) const fn named(self) -> Self {
+        match self {
+            Self::RequestBodyAsSent => Self::RequestBody,
+            other => other,
+        }
+    }
+
     /// Names that ModSecurity 3 has kept beside its own.
     fn by_other_name(name: &str) -> Option<Self> {
         let known = name.eq_ignore_ascii_case("MULTIPART_SEMICOLON_MISSING");

@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use glacis_engine::{Input, Limits, NoFiles, Parts, Program, transform};
-use seclang::{Directive, DirectiveKind, SourceId, parse};
+use seclang::{Directive, DirectiveKind, Selector, SourceId, parse};
 
 use crate::{
     message::split,
@@ -328,6 +328,24 @@ pub(crate) fn with_parameter(rule: &str, parameter: &str) -> Option<String> {
     let line = directive.to_string();
     let again = parse(SourceId(0), &line).directives.first_mut().and_then(argument).cloned();
     (again.as_deref() == Some(parameter)).then(|| format!("{line}\n"))
+}
+
+/// A line with a rule, as SecLang writes it with another pattern as the selector of its first target; `None` if it
+/// cannot.
+pub(crate) fn with_selector(rule: &str, pattern: &str) -> Option<String> {
+    let mut directive = parse(SourceId(0), rule).directives.pop()?;
+    selector(&mut directive)?.replace_range(.., pattern);
+    let line = directive.to_string();
+    let again = parse(SourceId(0), &line).directives.first_mut().and_then(selector).cloned();
+    (again.as_deref() == Some(pattern)).then(|| format!("{line}\n"))
+}
+
+fn selector(directive: &mut Directive) -> Option<&mut String> {
+    let DirectiveKind::Rule(rule) = &mut directive.kind else { return None };
+    match rule.targets.first_mut()?.selector.as_mut()? {
+        Selector::Pattern(pattern) => Some(&mut pattern.text),
+        Selector::Key(_) => None,
+    }
 }
 
 fn argument(directive: &mut Directive) -> Option<&mut String> {

@@ -60,7 +60,7 @@ impl Callgrind {
             .arg(format!("--dump-after={COUNTED}"))
             .arg(&self.probe)
             .arg("counts")
-            .args([&rules.main, &requests]);
+            .args([&rules.shipped, &requests]);
         let told = output(&mut command)?;
         let instructions: Vec<u64> =
             (1..=lines.len()).map(|number| total(&out, number)).collect::<Outcome<_>>()?;

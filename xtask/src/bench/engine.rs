@@ -89,7 +89,6 @@ impl Built {
         requests: &Path,
         seconds: f64,
     ) -> Outcome<Option<String>> {
-        let rules = self.rules(rules)?;
         let mut command = Command::new(&self.program);
         command.args(&self.arguments);
         let ours = [
@@ -98,10 +97,10 @@ impl Built {
             (RULE_BY_RULE.name, Some("--every-rule")),
         ];
         if let Some((_, option)) = ours.into_iter().find(|(name, _)| *name == self.name) {
-            command.args(["eval", "--quiet", "--rules"]).arg(rules).args(option);
+            command.args(["eval", "--quiet", "--rules"]).arg(&rules.shipped).args(option);
             command.args(["--reuse", "--each", "--bench", &seconds.to_string()]).arg(requests);
         } else {
-            command.arg(rules).arg(requests).arg(seconds.to_string());
+            command.arg(self.rules(rules)?).arg(requests).arg(seconds.to_string());
         }
         command.envs(self.environment.clone());
         limited(&mut command, &requests.with_extension("out"))

@@ -75,7 +75,7 @@ pub(super) fn compare(fetched: &Fetched) -> Outcome<()> {
     let requests = prepare::workload(&folder)?.join("all.jsonl");
     let rules = prepare::rules(&folder, &fetched.crs, LEVEL)?;
     let mut probe = Command::new(prepare::probe()?);
-    probe.arg("load").args([&rules.main, &requests]).arg(WORKERS);
+    probe.arg("load").args([&rules.shipped, &requests]).arg(WORKERS);
     let mut over = Vec::new();
     for _ in 0..ATTEMPTS {
         let told: Value = serde_json::from_str(&output(&mut probe)?)

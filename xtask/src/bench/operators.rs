@@ -163,7 +163,10 @@ impl Bench {
             let path = self.folder.join(name);
             fs::write(&path, text).map_err(failure::io("write", &path)).map(|()| path)
         };
-        let rules = Rules { main: write("main.conf", rules)? };
+        let rules = {
+            let main = write("main.conf", rules)?;
+            Rules { shipped: main.clone(), main }
+        };
         let requests = write("requests.jsonl", request(&section.value))?;
         let wrong = |message: &str| Failure::new(format!("{}: {message}", engine.name));
         let told = engine.run(&rules, &requests, seconds)?;

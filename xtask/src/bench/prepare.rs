@@ -13,6 +13,7 @@ use crate::failure::{self, Failure, Outcome};
 const DEFINITIONS: &str = "bench/definitions.yaml";
 const DIFFERENCES: &str = "bench/differences.json";
 const ENGINE_CONFIGURATION: &str = "bench/rules/engine.conf";
+const BASE_CONFIGURATION: &str = "rules/base/glacis.conf";
 
 /// A short run takes one request of so many from large sets, and of the curves only short bodies.
 const SHORT_STEP: usize = 10;
@@ -151,9 +152,12 @@ pub(super) fn request(line: &str) -> Outcome<(String, Request)> {
     Ok((text("id"), request))
 }
 
-/// A copy of CRS that every engine reads, and the file that includes it all.
+/// A copy of CRS that every engine reads, and the files that include it all.
 pub(super) struct Rules {
+    /// What each engine reads.
     pub(super) main: PathBuf,
+    /// The same after the base configuration of Glacis, as it is shipped: what Glacis reads.
+    pub(super) shipped: PathBuf,
 }
 
 /// Copies CRS, with `level` set.
@@ -187,7 +191,9 @@ pub(super) fn rules(folder: &Path, crs: &Path, level: u8) -> Outcome<Rules> {
             fs::copy(&path, &copy).map_err(failure::io("write", &copy))?;
         }
     }
-    Ok(Rules { main: write("main.conf", main)? })
+    write("glacis.conf", read(&cargo::root().join(BASE_CONFIGURATION))?)?;
+    let shipped = "Include glacis.conf\nInclude main.conf\n".to_owned();
+    Ok(Rules { main: write("main.conf", main)?, shipped: write("main-shipped.conf", shipped)? })
 }
 
 /// Rules of higher levels run, but do not block: otherwise strict levels would refuse what the

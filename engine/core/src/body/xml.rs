@@ -13,12 +13,14 @@
 //! - Every attribute value is reported (`XML://@*`), name space declarations included.
 //! - The five predefined entities and numeric references are decoded, once. Others stay as written
 //!   and are an error. Nothing is expanded, ever: a `DOCTYPE` that declares anything (entities, defaults of
-//!   attributes, notations) or names an external identifier is an error, since a parser may add to the
-//!   document what it declares (XML 1.0, section 5.1). Its quoted literals are reported as texts, because
-//!   that is where the attack is.
+//!   attributes, notations) or has an external identifier that is not [ordinary](document_type) is an error,
+//!   since a parser may add to the document what is declared (XML 1.0, section 5.1). Its quoted literals are
+//!   reported as texts, because that is where the attack is.
 //! - UTF-16 (with a byte order mark, or recognizable) is converted. A declared encoding that is not one
 //!   of the usual ASCII supersets is an error, since the server will read other characters.
 #![deny(clippy::indexing_slicing)]
+
+mod document_type;
 
 use std::ops::Range;
 
@@ -214,7 +216,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// A `DOCTYPE`: skipped, if a name is all that it has.
+    /// A `DOCTYPE`: skipped, if it is [ordinary](document_type).
     fn document_type(&mut self) -> Result<(), BodyErrorKind> {
         let rest = self.rest();
         let Some(declaration) = document_type_len(rest).and_then(|length| rest.get(..length))
@@ -228,12 +230,8 @@ impl<'p> Parser<'p> {
         if !declaration.starts_with(b"<!DOCTYPE") {
             self.fail(BodyErrorKind::XmlSyntax);
         }
-        let names = |byte: &u8| !byte.is_ascii_whitespace() && !b"[]\"'<>".contains(byte);
         let inside = declaration.get(2..declaration.len() - 1).unwrap_or_default();
-        let mut words = inside.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        let (keyword, name, more) = (words.next(), words.next(), words.next());
-        let is_plain = more.is_none() && keyword.into_iter().chain(name).flatten().all(names);
-        if !is_plain {
+        if !document_type::is_ordinary(inside) {
             self.fail(BodyErrorKind::XmlEntities);
             self.literals(declaration)?;
         }

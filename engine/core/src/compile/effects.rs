@@ -19,6 +19,8 @@ pub(super) enum Effect<'r> {
     Reads(TxSlot),
     /// The members of `TX` with certain names are read.
     ReadsSelected(&'r Select),
+    /// A member of `TX` is read; its name depends on the request.
+    ReadsNamed(&'r Expression),
     /// `TX:0` to `TX:9` are set, those without a group to nothing.
     Captures,
     /// One member of `TX` is set or unset.
@@ -156,7 +158,7 @@ fn of_setvar<'r>(rule: &'r Rule, setvar: &'r SetVar, effects: &mut Vec<Effect<'r
         }
         TxKey::Expression(name) => {
             if sums {
-                effects.push(Effect::ReadsSelected(&Select::All));
+                effects.push(Effect::ReadsNamed(name));
             }
             effects.push(Effect::WritesNamed(name));
         }

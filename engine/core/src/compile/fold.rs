@@ -196,6 +196,7 @@ impl Compiler<'_> {
             match effect {
                 Effect::Reads(slot) => drop(known.read.insert(slot)),
                 Effect::ReadsSelected(select) => known.read.extend(self.slots_selected(select)),
+                Effect::ReadsNamed(name) => known.read.extend(self.slots_named(name)),
                 Effect::Captures => known.unknown.extend(captures),
                 Effect::Writes(slot) => drop(known.unknown.insert(slot)),
                 Effect::WritesNamed(name) => known.unknown.extend(self.slots_named(name)),

@@ -76,7 +76,7 @@ impl Compiler<'_> {
         }
         match needs {
             Needs::Nothing => self.unknown_gate(rule),
-            Needs::OneOf(texts) if self.index.add(rule.index, &texts) => {
+            Needs::OneOf(texts) if self.index.add(rule.index, rule.lane, &texts) => {
                 let shortest = texts.iter().map(Vec::len).min().unwrap_or_default();
                 self.asks(rule.lane, |asks| asks.add_text(shortest));
                 Gate::Texts { cells: self.cells_of(rule) }

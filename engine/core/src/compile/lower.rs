@@ -1,11 +1,14 @@
 //! Pass 4: each gathered rule → plain data.
 
-use super::{Compiler, Draft, actions, gates::Gated, operators::Needs};
+use super::{Compiler, Draft, actions, gates::Gated, is, operators::Needs, value_text};
 use crate::{
     id::{LaneId, Phase, RuleId, RuleIndex},
-    program::{Gate, Rule},
+    program::{Gate, Rule, Target},
     variable::Variable,
 };
+
+/// How `ver` of the rules of CRS begins: `OWASP_CRS/4.25.0`.
+const CRS_VERSION: &str = "OWASP_CRS/";
 
 impl Compiler<'_> {
     pub(super) fn lower_rules(&mut self) -> Vec<Rule> {
@@ -41,7 +44,14 @@ impl Compiler<'_> {
         let links = if is_starter { self.link_count(index) } else { 0 };
 
         let lowered = self.lower_actions(index, &defaults, &own, !is_starter);
-        let targets = self.lower_targets(&written);
+        let mut targets = self.lower_targets(&written);
+        if self.sees_body_as_sent(index, &targets) {
+            for target in &mut targets {
+                if target.variable == Variable::RequestBody {
+                    target.variable = Variable::RequestBodyAsSent;
+                }
+            }
+        }
         let negated = operator.as_ref().is_some_and(|operator| operator.negated);
         let (operator, needs) = match operator {
             Some(operator) => {
@@ -94,6 +104,20 @@ impl Compiler<'_> {
         };
         rule.only_flows = rule.finds_only_flow();
         Some(rule)
+    }
+
+    /// Whether `REQUEST_BODY` in this rule is that of JSON and XML bodies, too, as in ModSecurity.
+    ///
+    /// Rules of CRS look at their texts by `ARGS` and `XML`, and are tested so: a second look at the bytes, with their
+    /// quotes and line ends, is what blocks ordinary JSON at paranoia levels 3 and 4. An exception are rules of CRS that
+    /// look for the names of arguments and not for their values (934210): a name whose value is an array or an object is
+    /// nowhere else.
+    fn sees_body_as_sent(&self, index: usize, targets: &[Target]) -> bool {
+        let starter = self.drafts.get(index).and_then(|draft| self.drafts.get(draft.starter));
+        let version = starter.and_then(|draft| draft.actions.iter().find(|it| is(it, "ver")));
+        let is_of_crs = version.is_some_and(|version| value_text(version).starts_with(CRS_VERSION));
+        let has = |variable| targets.iter().any(|target| target.variable == variable);
+        !is_of_crs || (has(Variable::ArgsNames) && !has(Variable::Args))
     }
 
     fn link_count(&self, starter: usize) -> u32 {

@@ -272,7 +272,7 @@ fn overlap(left: &Select, right: &Select) -> bool {
         (Select::Key(left), Select::Key(right)) => left == right,
         (Select::Slot(left), Select::Slot(right)) => left == right,
         (Select::Key(key), Select::Pattern(pattern))
-        | (Select::Pattern(pattern), Select::Key(key)) => pattern.may_match(key),
+        | (Select::Pattern(pattern), Select::Key(key)) => pattern.may_select(key),
         (Select::Key(key), Select::Prefix(prefix)) | (Select::Prefix(prefix), Select::Key(key)) => {
             key.starts_with(prefix)
         }

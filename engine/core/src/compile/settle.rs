@@ -82,7 +82,7 @@ impl Compiler<'_> {
     fn note(&self, chain: &[Rule], captures: &[TxSlot; Capture::GROUPS], changed: &mut Changed) {
         for effect in effects::of_chain(chain) {
             match effect {
-                Effect::Reads(_) | Effect::ReadsSelected(_) => {}
+                Effect::Reads(_) | Effect::ReadsSelected(_) | Effect::ReadsNamed(_) => {}
                 Effect::Captures => changed.slots.extend(captures),
                 Effect::Writes(slot) => drop(changed.slots.insert(slot)),
                 Effect::WritesNamed(name) => changed.slots.extend(self.slots_named(name)),

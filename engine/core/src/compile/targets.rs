@@ -4,7 +4,7 @@ use seclang::{Selector, Target as Written};
 
 use super::{Compiler, operators::NEEDS_BACKTRACKING};
 use crate::{
-    pattern::Pattern,
+    pattern::NamePattern,
     program::{Select, Target},
     variable::{Kind, Variable},
     xpath::XPath,
@@ -97,8 +97,7 @@ fn name_pattern(pattern: &str, steps_max: usize) -> Result<Select, String> {
     {
         return Ok(Select::Prefix(prefix.to_ascii_lowercase().into()));
     }
-    let pattern = Pattern::new(&format!("(?i){pattern}"))?;
-    Ok(Select::Pattern(pattern.with_steps_max(steps_max)))
+    NamePattern::new(pattern, steps_max).map(Select::Pattern)
 }
 
 /// Takes members away from the targets that look at them.

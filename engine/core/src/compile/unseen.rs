@@ -170,7 +170,9 @@ impl<'r> Live<'r> {
             Effect::WritesNamed(name) => may_start_with(name, prefix),
             // Of these `named` says it.
             Effect::Writes(_) | Effect::Captures => false,
-            Effect::Reads(_) | Effect::ReadsSelected(_) | Effect::Controls(_) => false,
+            Effect::Reads(_) | Effect::ReadsSelected(_) => false,
+            // A sum writes what it reads.
+            Effect::ReadsNamed(_) | Effect::Controls(_) => false,
         };
         let mut others = self.starters.iter().filter(|&&other| other != starter);
         named
@@ -199,6 +201,7 @@ impl<'r> Live<'r> {
                 let mut meter = Meter::at_compile_time();
                 (b'0'..=b'9').any(|digit| selects(select, &[digit], &mut meter) != Found::No)
             }
+            Effect::ReadsNamed(name) => (b'0'..=b'9').any(|digit| may_start_with(name, &[digit])),
             Effect::Captures | Effect::Writes(_) | Effect::WritesNamed(_) | Effect::Controls(_) => {
                 false
             }
@@ -251,6 +254,8 @@ mod tests {
         // What others capture, and look at, is their own.
         same(r#"SecRule ARGS "@rx (a)" "id:3,phase:2,pass,capture,setvar:tx.x=%{tx.1}""#, &[2]);
         same(r#"SecRule TX:/^other_/ "@rx a" "id:3,phase:2,pass""#, &[2]);
+        // A sum reads the member of that name alone.
+        same(r#"SecRule ARGS "@rx a" "id:3,phase:2,pass,setvar:'tx.n_%{MATCHED_VAR}=+1'""#, &[2]);
         // A name is looked at when it comes.
         same(r#"SecRule TX:/name_x/ "@rx a" "id:3,phase:2,pass""#, &[2]);
         for more in [
@@ -263,6 +268,8 @@ mod tests {
             r#"SecRule ARGS "!@rx (a)" "id:3,phase:2,pass,capture,setvar:tx.x=%{tx.1}""#,
             r#"SecRule ARGS "@rx a" "id:3,phase:2,pass,setvar:tx.0=+1""#,
             r#"SecRule ARGS "@rx a" "id:3,phase:2,pass,setvar:tx.%{MATCHED_VAR}=+1""#,
+            r#"SecRule ARGS "@rx a" "id:3,phase:2,pass,setvar:'tx.1%{MATCHED_VAR}=+1'""#,
+            r#"SecRule ARGS "@rx a" "id:3,phase:2,pass,setvar:'tx.name_%{MATCHED_VAR}=+1'""#,
             r#"SecRule ARGS "@rx a" "id:3,phase:2,pass,initcol:ip=%{tx.0}""#,
             r#"SecRule TX:0 "@rx a" "id:3,phase:2,pass""#,
             r#"SecRule TX:/^[0-3]/ "@rx a" "id:3,phase:2,pass""#,

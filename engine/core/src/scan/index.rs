@@ -127,6 +127,13 @@ pub(crate) struct IndexBuilder {
 }
 
 impl IndexBuilder {
+    /// How many texts there are.
+    pub(crate) fn len(&self) -> usize {
+        self.texts.len()
+    }
+}
+
+impl IndexBuilder {
     /// Adds a rule that needs one of `texts`. Says whether it could.
     pub(crate) fn add(&mut self, rule: RuleIndex, texts: &[Vec<u8>]) -> bool {
         let Ok(rule) = u16::try_from(rule.get()) else { return false };

@@ -40,11 +40,16 @@ struct Piece {
 /// The texts of which every match of the pattern must hold at least one, in lower case and without regard
 /// to case. `None` when there is no such set, or none that would tell anything.
 pub(crate) fn required(pattern: &Hir) -> Option<Strings> {
+    needed(pattern).filter(|texts| weight(texts) >= WEIGHT_MIN)
+}
+
+/// As [`required`], however common the texts are: for names, which are short. None of them is empty.
+pub(crate) fn needed(pattern: &Hir) -> Option<Strings> {
     let piece = piece(pattern);
     let mut texts = better(piece.needed, piece.exact)?;
     texts.sort_unstable();
     texts.dedup();
-    (weight(&texts) >= WEIGHT_MIN).then_some(texts)
+    texts.iter().all(|text| !text.is_empty()).then_some(texts)
 }
 
 fn piece(hir: &Hir) -> Piece {

@@ -1,7 +1,16 @@
 //! Bodies, as hosts hand them over: whether they are wanted, and how much of them.
 
 use super::{Stage, Transaction};
-use crate::{id::Phase, settings::LimitAction, variable::Variable};
+use crate::{
+    body::{Outcome, Processor},
+    id::Phase,
+    program::RuleEngine,
+    settings::LimitAction,
+    variable::Variable,
+};
+
+/// Bytes of a request body from which on what chains of transformations made of it is not kept for later phases.
+const LARGE_BODY_BYTES: usize = 128 << 10;
 
 /// What the host has to do with body bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +84,15 @@ impl Transaction {
         }
     }
 
+    /// Gives back what was made of a large body once its phase is over. The transaction may wait long for a response:
+    /// only requests that are being evaluated take such memory. Whether it does depends on the body alone, so that
+    /// the steps of later phases do not depend on what came before.
+    pub(super) fn rest_after_large_body(&mut self) {
+        if self.store.request_body.len() > LARGE_BODY_BYTES {
+            self.rest();
+        }
+    }
+
     /// Whether the host should collect the response's body, known after phase 3: rules look at it,
     /// and its media type is one of `SecResponseBodyMimeType`.
     ///
@@ -135,9 +153,106 @@ impl Transaction {
     }
 }
 
+/// A body of which only the first part is inspected, because nothing is refused anyway.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CutBody {
+    /// Bytes of all of it.
+    bytes: usize,
+    /// Bytes that are inspected.
+    inspected: usize,
+}
+
+impl CutBody {
+    /// The outcome for the whole body: it is as long as it was, and no error that it ends too early.
+    pub(super) fn outcome(self, outcome: Outcome) -> Outcome {
+        let error = outcome.error.filter(|error| error.offset < self.inspected);
+        Outcome { bytes_without_files: self.bytes, error, ..outcome }
+    }
+}
+
+impl Transaction {
+    /// Bytes without files of which a body is inspected where rules look on and cannot block; `None` where they may.
+    ///
+    /// Where they may block, a body with more is an error that the base configuration refuses before other rules run.
+    /// Where they look on it would be inspected in full, which takes ten seconds for what is within
+    /// [`Limits::request_body_bytes_max`](crate::Limits).
+    pub(super) fn observed_bytes_max(&self) -> Option<usize> {
+        let observes = match self.control.rule_engine {
+            RuleEngine::DetectionOnly => !self.program.may_switch_on,
+            RuleEngine::On | RuleEngine::Off => false,
+        };
+        observes.then_some(self.program.limits.request_body_no_files_bytes_max)
+    }
+
+    /// Cuts a body where rules look on, unless it holds files: the parts of such a body are cut one by one.
+    pub(super) fn cut_observed_body(
+        &mut self,
+        processor: Option<Processor>,
+        is_variable: bool,
+    ) -> Option<CutBody> {
+        let inspected = self.observed_bytes_max()?;
+        let bytes = self.store.request_body.len();
+        let is_whole = match processor {
+            Some(Processor::Multipart) => true,
+            Some(
+                Processor::UrlEncoded
+                | Processor::Json
+                | Processor::JsonLines
+                | Processor::Xml
+                | Processor::Text
+                | Processor::Raw,
+            ) => false,
+            None => !is_variable,
+        };
+        if is_whole || bytes <= inspected {
+            return None;
+        }
+        self.store.request_body.truncate(inspected);
+        self.store.request_body.shrink_to_fit();
+        self.flags.request_body_truncated = true;
+        Some(CutBody { bytes, inspected })
+    }
+}
+
 /// Appends what fits; says whether something did not.
 fn append_up_to(buffer: &mut Vec<u8>, chunk: &[u8], max: usize) -> bool {
     let room = max.saturating_sub(buffer.len());
     buffer.extend_from_slice(chunk.get(..chunk.len().min(room)).unwrap_or_default());
     chunk.len() > room
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+
+    use super::*;
+    use crate::{Endpoint, Input, Limits, NoFiles, Program, Start};
+
+    /// Of a large body nothing is kept that can be made again; of one at the limit it is.
+    #[test]
+    fn what_was_made_of_a_large_body_is_given_back() {
+        let text = "SecRuleEngine On\nSecRequestBodyAccess On\n\
+                    SecRule ARGS_POST \"@contains never\" \"id:1,phase:2,deny,t:hexEncode\"\n\
+                    SecRule ARGS_POST \"@endsWith 7a\" \"id:2,phase:4,pass,t:hexEncode\"";
+        let input = Input::Text { name: "rules".to_owned(), text: text.to_owned() };
+        let program = Program::build(&[input], &NoFiles, Limits::default()).unwrap();
+        let mut transaction = Transaction::new(Arc::new(program));
+        let client = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 1 };
+        for (bytes, keeps) in
+            [(LARGE_BODY_BYTES, true), (LARGE_BODY_BYTES + 1, false), (LARGE_BODY_BYTES, true)]
+        {
+            let time = Duration::from_secs(1);
+            transaction.start(&Start { unique_id: "", time, client, server: client });
+            transaction.request_line(b"POST", b"/", b"HTTP/1.1");
+            let form = b"application/x-www-form-urlencoded";
+            transaction.request_header(b"Content-Type", form);
+            transaction.evaluate_request_headers();
+            transaction.request_body(format!("a={}", "z".repeat(bytes - 2)).as_bytes());
+            transaction.evaluate_request_body();
+            assert_eq!(transaction.store.transformed_bytes() > 0, keeps, "{bytes}");
+            transaction.evaluate_response_headers();
+            transaction.evaluate_response_body();
+            assert_eq!(transaction.matched_rules().count(), 1, "{bytes}");
+        }
+    }
 }

@@ -168,6 +168,7 @@ impl Transaction {
             arguments: List::ArgsGet,
             multipart: false,
             left: self.program.limits.arguments_max,
+            bytes_left: usize::MAX,
             files_bytes: 0,
             paths: Paths::default(),
         };
@@ -292,18 +293,34 @@ impl Transaction {
     pub(super) fn set_request_body(&mut self) {
         self.set_number(Variable::RequestBodyLength, self.store.request_body.len() as u64);
         let encoding = self.decode_body().err();
-        self.set_flag(Variable::InboundDataError, self.flags.request_body_truncated);
         let processor = self.control.processor.filter(|_| self.control.request_body_access);
-        let as_form = matches!(processor, Some(Processor::UrlEncoded | Processor::Raw));
-        if as_form || self.control.force_request_body {
-            self.set(Variable::RequestBody, self.store.request_body_slice());
+        let as_form =
+            matches!(processor, Some(Processor::UrlEncoded | Processor::Text | Processor::Raw));
+        let is_variable = as_form || self.control.force_request_body;
+        let cut = self.cut_observed_body(processor, is_variable);
+        let as_sent =
+            matches!(processor, Some(Processor::Json | Processor::JsonLines | Processor::Xml));
+        if is_variable || as_sent {
+            self.set_request_body_variable(is_variable);
         }
+        self.set_flag(Variable::InboundDataError, self.flags.request_body_truncated);
         let outcome = match processor {
             Some(processor) => self.process_body(processor),
             None => Outcome::default(),
         };
+        let outcome = cut.map_or(outcome, |cut| cut.outcome(outcome));
         self.set_body_outcome(&outcome, encoding);
         self.set_arguments_size();
+    }
+
+    fn set_request_body_variable(&mut self, for_all_rules: bool) {
+        let body = self.store.request_body_slice();
+        let shown = body.prefix(self.observed_bytes_max().unwrap_or(usize::MAX));
+        self.flags.request_body_truncated |= shown.len() < body.len();
+        self.set(Variable::RequestBodyAsSent, shown);
+        if for_all_rules {
+            self.set(Variable::RequestBody, shown);
+        }
     }
 
     /// Puts what a compressed body decodes to in its place. Of a body that cannot be decoded, what could
@@ -377,6 +394,8 @@ impl Transaction {
         // The limit is of both, as in ModSecurity.
         let queried = self.store.list(List::ArgsGet).len();
         let arguments_left = self.program.limits.arguments_max.saturating_sub(queried);
+        // The other processors have been given no more than that.
+        let bytes_left = self.observed_bytes_max().filter(|_| processor == Processor::Multipart);
         let mut sink = Sink {
             store: &mut self.store,
             flags: &mut self.flags,
@@ -384,6 +403,7 @@ impl Transaction {
             arguments: List::ArgsPost,
             multipart: processor == Processor::Multipart,
             left: arguments_left,
+            bytes_left: bytes_left.unwrap_or(usize::MAX),
             files_bytes: 0,
             paths,
         };
@@ -400,6 +420,7 @@ impl Transaction {
         self.store.request_body = body;
         self.give_back(content_type);
         self.set_number(Variable::FilesCombinedSize, files_bytes as u64);
+        self.set_flag(Variable::InboundDataError, self.flags.request_body_truncated);
         outcome
     }
 

@@ -80,6 +80,7 @@ pub(crate) const fn is_stable(variable: Variable) -> bool {
             | Variable::RemoteAddr
             | Variable::RequestBasename
             | Variable::RequestBody
+            | Variable::RequestBodyAsSent
             | Variable::RequestFilename
             | Variable::RequestLine
             | Variable::RequestMethod
@@ -138,10 +139,7 @@ pub(crate) fn selects(select: &Select, name: &[u8], meter: &mut Meter) -> Found 
     Found::from(match select {
         Select::All => true,
         Select::Key(key) => name.eq_ignore_ascii_case(key),
-        Select::Pattern(pattern) => {
-            meter.pay(name.len() as u64);
-            return pattern.search(name, 0, &mut [], meter);
-        }
+        Select::Pattern(pattern) => return pattern.search(name, meter),
         Select::Prefix(prefix) => {
             name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
         }
@@ -375,7 +373,7 @@ impl Transaction {
         let name = self.store.bytes(value.name);
         let meter = self.budget.meter();
         removals(&self.removed_targets, program).any(|(rules, variable, select)| {
-            variable == value.variable
+            variable == value.variable.named()
                 && rules.contains(rule)
                 && match select {
                     Select::Slot(slot) => {

@@ -19,6 +19,9 @@ pub(super) struct Sink<'t> {
     pub(super) multipart: bool,
     /// Arguments that may still be added.
     pub(super) left: usize,
+    /// Bytes of arguments, part headers and names of files that may still be added: see
+    /// [`Transaction::observed_bytes_max`](crate::Transaction).
+    pub(super) bytes_left: usize,
     pub(super) files_bytes: usize,
     pub(super) paths: Paths<'t>,
 }
@@ -84,6 +87,17 @@ impl Sink<'_> {
         Room::Left
     }
 
+    /// Cuts a name and what belongs to it at the bytes that may still be added. `None` where there are none left.
+    fn fitting<'v>(&mut self, name: &'v [u8], value: &'v [u8]) -> Option<(&'v [u8], &'v [u8])> {
+        let left = self.bytes_left;
+        self.bytes_left = left.saturating_sub(name.len().saturating_add(value.len()));
+        let short_name = name.get(..left).unwrap_or(name);
+        let short_value = value.get(..left - short_name.len()).unwrap_or(value);
+        self.flags.request_body_truncated |=
+            short_name.len() < name.len() || short_value.len() < value.len();
+        (left > 0).then_some((short_name, short_value))
+    }
+
     /// `MULTIPART_NAME`. There are no more of them than parts, which the processor counts.
     fn part_name(&mut self, name: &[u8]) {
         if self.multipart {
@@ -125,6 +139,7 @@ impl BodySink for Sink<'_> {
             return Room::Full;
         };
         self.left = left;
+        let Some((name, value)) = self.fitting(name, value) else { return Room::Left };
         self.part_name(name);
         self.store.add_pair(self.arguments, name, value);
         Room::Left
@@ -145,12 +160,14 @@ impl BodySink for Sink<'_> {
     }
 
     fn file_name(&mut self, field: &[u8], file_name: &[u8]) -> Room {
+        let Some((field, file_name)) = self.fitting(field, file_name) else { return Room::Left };
         self.add(List::MultipartFileNames, self.limits.multipart_parts_max, field, file_name);
         self.add(List::Files, 2 * self.limits.multipart_parts_max, field, file_name)
     }
 
     fn part_header(&mut self, part: &[u8], line: &[u8]) -> Room {
         let max = self.limits.multipart_parts_max * self.limits.multipart_part_headers_max;
+        let Some((part, line)) = self.fitting(part, line) else { return Room::Left };
         self.add(List::PartHeaders, max, part, line)
     }
 

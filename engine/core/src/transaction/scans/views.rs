@@ -146,9 +146,13 @@ impl Transaction {
         CellState { entered: self.scans.entered, same_as: id, first_view, bytes }
     }
 
-    /// Adds the rules that a text names to the row that is being made. Says whether there are any.
+    /// Adds the rules that a text names to the row that is being made: all of them, or those of the chain of
+    /// transformations that has made the text. Says whether there are any.
     #[inline]
-    fn scan(&mut self, program: &Program, text: Slice) -> bool {
+    fn scan(&mut self, program: &Program, changed_by: Option<LaneId>, text: Slice) -> bool {
+        if changed_by.is_some_and(|lane| !program.index.has_texts(lane)) {
+            return false;
+        }
         if self.budget.scans(text.len()) {
             // Any rule may match: the first that is asked ends the evaluation.
             self.scans.row.fill(u64::MAX);
@@ -157,7 +161,11 @@ impl Transaction {
         if let Some(profile) = &mut self.profile {
             profile.begin_shared();
         }
-        let named = program.index.scan(self.store.bytes(text), &mut self.scans.row);
+        let (bytes, row) = (self.store.bytes(text), &mut self.scans.row);
+        let named = match changed_by {
+            Some(lane) => program.index.scan_changed(lane, bytes, row),
+            None => program.index.scan(bytes, row),
+        };
         if let Some(profile) = &mut self.profile {
             profile.indexed(text.len());
         }
@@ -182,7 +190,7 @@ impl Transaction {
         if !self.keeps_views(ValueId(id)) {
             return UNKNOWN;
         }
-        let named = self.scan(program, text);
+        let named = self.scan(program, None, text);
         let bytes = self.store.bytes(text);
         let view = self.scans.add_view(text, known_bytes(bytes), named);
         self.scans.unbounded += usize::from(self.met.contains(Some(ValueId(id))));
@@ -241,7 +249,7 @@ impl Transaction {
             self.store.clear_temporary();
             return UNKNOWN;
         }
-        let named = self.scan(program, changed);
+        let named = self.scan(program, Some(lane), changed);
         let bytes = self.store.bytes(changed);
         let asked = program.lanes.get(lane.get()).is_none_or(|lane| lane.asks.bytes);
         let bytes = if asked { known_bytes(bytes) } else { ByteSet::ALL };
@@ -266,7 +274,7 @@ impl Transaction {
             let (mut bytes, mut named) = (first.bytes, self.scans.add_row(first));
             for &stage in changed {
                 if stage.len() >= lane.asks.text_min {
-                    named |= self.scan(program, stage);
+                    named |= self.scan(program, Some(id), stage);
                 }
                 if lane.asks.bytes {
                     bytes = bytes.union(known_bytes(self.store.bytes(stage)));
