@@ -70,6 +70,35 @@ fn inspector(settings: Settings) -> Inspector {
     Inspector::new(Arc::new(program), Arc::new(settings))
 }
 
+/// The user whom the host names is the one whom rules see.
+#[test]
+fn the_user_of_the_host_is_remote_user() {
+    let rules = r#"SecRuleEngine On
+        SecRule REMOTE_USER "@streq jane" "id:1,phase:1,deny""#;
+    let input = Input::Text { name: "test".into(), text: rules.to_owned() };
+    let program = Program::build(&[input], &NoFiles, Limits::default());
+    let program = Arc::new(program.map_err(|errors| errors.to_string()).unwrap());
+    let mut inspector = Inspector::new(program, Arc::new(Settings::default()));
+    // "jane:x"
+    let sent = headers(&[(":path", "/"), ("authorization", "Basic amFuZTp4")]);
+    for (user, denied) in [(None, true), (Some("eve"), false), (Some("jane"), true)] {
+        let head = RequestHead {
+            headers: &sent,
+            protocol: None,
+            end_of_stream: true,
+            id: "1",
+            time: Duration::ZERO,
+            source: None,
+            destination: None,
+            user,
+            lot: 0,
+            audit_lot: 0,
+        };
+        let decision = inspector.request_headers(&head);
+        assert_eq!(matches!(decision, Decision::Reply(_)), denied, "{user:?}: {decision:?}");
+    }
+}
+
 fn request(inspector: &mut Inspector, fields: &[(&str, &str)], end_of_stream: bool) -> Decision {
     inspector.request_headers(&RequestHead {
         headers: &headers(fields),
@@ -79,6 +108,7 @@ fn request(inspector: &mut Inspector, fields: &[(&str, &str)], end_of_stream: bo
         time: Duration::ZERO,
         source: None,
         destination: None,
+        user: None,
         lot: 0,
         audit_lot: 0,
     })
@@ -119,6 +149,7 @@ fn take(inspector: &mut Inspector, step: Step) -> Decision {
                 time: Duration::ZERO,
                 source: None,
                 destination: None,
+                user: None,
                 lot: 0,
                 audit_lot: 0,
             },
