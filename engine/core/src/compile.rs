@@ -436,6 +436,12 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
+    /// Whether the rules name `REMOTE_USER` anywhere. Macros may read it in any action, so the texts are searched.
+    fn names_remote_user(&self) -> bool {
+        let names = |file: &LoadedFile| file.text.to_ascii_lowercase().contains("remote_user");
+        self.files.iter().any(names)
+    }
+
     /// Passes 4 and 5.
     fn finish(mut self) -> Result<Program, BuildErrors> {
         let scores = self.score_slots();
@@ -468,6 +474,7 @@ impl<'s> Compiler<'s> {
         gates::open_where_removals_backtrack(&mut rules);
         let (folded, unseen) = self.fold(&rules, &phases, &markers, &captures);
         let looks_at_request_body = self.looks_at_request_body_later(&rules);
+        let names_remote_user = self.names_remote_user();
         let response_body_rules = self.looks_at_response_body(&rules);
         let logs_response = self.logs_response(&rules);
         let recall = Recall::new(&rules);
@@ -477,6 +484,7 @@ impl<'s> Compiler<'s> {
         let [_, body, response_headers, response_body, _] = &phases;
         Ok(Program {
             request_body_rules: !body.is_empty() || looks_at_request_body,
+            names_remote_user,
             response_rules: !response_headers.is_empty()
                 || !response_body.is_empty()
                 || logs_response,

@@ -86,6 +86,7 @@ pub struct Program {
     pub(crate) warnings: Vec<String>,
     pub(crate) hash: String,
     pub(crate) request_body_rules: bool,
+    pub(crate) names_remote_user: bool,
     pub(crate) response_rules: bool,
     pub(crate) response_body_rules: bool,
 }
@@ -555,6 +556,12 @@ impl Program {
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Whether the rules may read `REMOTE_USER`, which not every host knows: they name it somewhere, be it in a comment.
+    #[must_use]
+    pub const fn names_remote_user(&self) -> bool {
+        self.names_remote_user
     }
 
     /// Whether any rule of any phase can look at a request body.
