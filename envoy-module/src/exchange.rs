@@ -205,6 +205,7 @@ impl<W: Wake> Exchange<W> {
             time: now(),
             source: address(Attribute::SourceAddress),
             destination: address(Attribute::DestinationAddress),
+            user: None,
             lot: lot(),
             audit_lot: lot(),
         });

@@ -113,6 +113,7 @@ impl Profile {
             time: occasion.now,
             source: asked.source,
             destination: asked.destination,
+            user: None,
             lot: 0,
             audit_lot: 0,
         };

@@ -188,6 +188,7 @@ profiles:
                     time: now,
                     source: parse_endpoint("192.0.2.7:4711"),
                     destination: None,
+                    user: None,
                     lot: 0,
                     audit_lot: 0,
                 };

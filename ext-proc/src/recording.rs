@@ -189,6 +189,7 @@ impl Recording {
             time: self.time,
             source: self.request.head.source,
             destination: self.request.head.destination,
+            user: self.request.head.user.as_deref(),
             lot: self.lot,
             audit_lot: lot(),
         });

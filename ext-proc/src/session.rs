@@ -313,6 +313,7 @@ impl Session {
             time,
             source: head.source,
             destination: head.destination,
+            user: head.user.as_deref(),
             lot,
             audit_lot,
         };

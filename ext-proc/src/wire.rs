@@ -20,6 +20,9 @@ use message::{Group, HeaderMap, HeaderValue, HttpBody, HttpHeaders, HttpTrailers
 /// (CEL), and come back under their own text: this one looks into the metadata of the route.
 const ROUTE_PROFILE: &str = "xds.route_metadata.filter_metadata.glacis.profile";
 
+/// The attribute with the user whom a filter before ours has authenticated: dynamic metadata, which no client can set.
+const USER: &str = "metadata.filter_metadata.glacis.user";
+
 /// A part of an exchange.
 #[derive(Debug)]
 pub(crate) enum Message {
@@ -66,6 +69,8 @@ pub(crate) struct Head {
     pub(crate) end_of_stream: bool,
     pub(crate) source: Option<Endpoint>,
     pub(crate) destination: Option<Endpoint>,
+    /// Whom a filter of Envoy's has authenticated.
+    pub(crate) user: Option<String>,
     pub(crate) protocol: Option<String>,
     /// The name of the route.
     pub(crate) route: Option<String>,
@@ -170,6 +175,7 @@ impl Head {
         Ok(Self {
             source: address("source.address"),
             destination: address("destination.address"),
+            user: attribute(attributes, USER).map(str::to_owned),
             protocol: attribute(attributes, "request.protocol").map(str::to_owned),
             route: attribute(attributes, "xds.route_name").map(str::to_owned),
             route_profile: attribute(attributes, ROUTE_PROFILE).map(str::to_owned),
@@ -201,7 +207,7 @@ impl Head {
                 + header.raw_value.len()
                 + size_of::<HeaderValue>()
         };
-        self.headers.iter().map(of).sum()
+        self.headers.iter().map(of).sum::<usize>() + self.user.as_ref().map_or(0, String::len)
     }
 
     /// Whether the body of a request, which it is the head of, has an end to wait for.
@@ -214,6 +220,7 @@ impl Head {
             time: Duration::ZERO,
             source: None,
             destination: None,
+            user: None,
             lot: 0,
             audit_lot: 0,
         })
@@ -304,6 +311,7 @@ mod tests {
             ("source.address", value(Kind::StringValue("192.0.2.1:80".to_owned()))),
             ("request.protocol", value(Kind::NumberValue(2.0))),
             ("xds.route_name", value(Kind::StringValue("shop".to_owned()))),
+            ("metadata.filter_metadata.glacis.user", value(Kind::StringValue("jane".to_owned()))),
         ];
         let fields = fields.map(|(name, value)| (name.to_owned(), value));
         let group = protobuf::Struct { fields: fields.into() };
@@ -343,6 +351,7 @@ mod tests {
         assert!(head.end_of_stream);
         assert_eq!(head.source.map(|source| source.port), Some(80));
         assert_eq!((head.destination, head.protocol.as_deref()), (None, None));
+        assert_eq!(head.user.as_deref(), Some("jane"));
         assert_eq!(head.route.as_deref(), Some("shop"));
     }
 

@@ -46,6 +46,7 @@ pub fn refuses(program: &Arc<Program>, settings: &Settings, uri: &str, time: Dur
         time,
         source: Some(CLIENT),
         destination: None,
+        user: None,
         lot: 0,
         audit_lot: 0,
     });

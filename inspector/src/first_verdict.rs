@@ -74,7 +74,9 @@ impl FirstVerdict {
             return First::Suspect;
         }
         self.inspector.set_deadline(deadline);
-        self.elsewhere.asked.store(false, Ordering::Relaxed);
+        // The user is in dynamic metadata, which the host of the full inspection is sent.
+        let knows_no_user = self.inspector.program().names_remote_user();
+        self.elsewhere.asked.store(knows_no_user, Ordering::Relaxed);
         let decision = self.inspector.request_headers(head);
         let asked = self.elsewhere.asked.load(Ordering::Relaxed);
         let limits_hit = self.inspector.limits_hit();
@@ -101,7 +103,7 @@ impl FirstVerdict {
 }
 
 /// Notices that rules ask what only the host of the full inspection knows: collections that outlive a request,
-/// places and block lists.
+/// places and block lists. (Who the user is, is known of the rules as a whole.)
 #[derive(Debug, Default)]
 struct Elsewhere {
     asked: AtomicBool,

@@ -232,6 +232,9 @@ impl Inspector {
             client: self.request.client,
             server: self.request.server,
         });
+        if let Some(user) = head.user {
+            self.transaction.remote_user(user.as_bytes());
+        }
         self.transaction.request_line(method, path, self.request.protocol.as_bytes());
         // Rules look for `Host`, in all versions of HTTP.
         if find(head.headers, b"host").is_none()

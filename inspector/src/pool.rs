@@ -77,6 +77,7 @@ mod tests {
             time: Duration::ZERO,
             source: None,
             destination: None,
+            user: None,
             lot: 0,
             audit_lot: 0,
         };

@@ -30,6 +30,8 @@ pub struct RequestHead<'a> {
     pub source: Option<Endpoint>,
     /// The address the host was called on.
     pub destination: Option<Endpoint>,
+    /// The user whom a filter before the host has authenticated, if there is one (`REMOTE_USER`).
+    pub user: Option<&'a str>,
     /// A number from 0 to 99 that the host draws for each request: whether it is in a
     /// [`Sample`](crate::Sample). A client must not be able to foresee it.
     pub lot: u8,
@@ -239,6 +241,7 @@ mod tests {
             time: Duration::ZERO,
             source: None,
             destination: None,
+            user: None,
             lot: 0,
             audit_lot: 0,
         }

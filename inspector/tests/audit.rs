@@ -51,6 +51,7 @@ fn begin(
         time: Duration::from_secs(1_700_000_000),
         source: None,
         destination: None,
+        user: None,
         lot: 0,
         audit_lot: 0,
     })

@@ -149,6 +149,7 @@ fn record(case: &Case, format: AuditFormat) -> String {
         time: Duration::from_secs(1_700_000_000),
         source: Some(Endpoint { address: [192, 0, 2, 7].into(), port: 4711 }),
         destination: Some(Endpoint { address: [192, 0, 2, 1].into(), port: 443 }),
+        user: None,
         lot: 0,
         audit_lot: 0,
     };

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use glacis_engine::{Deadline, Input, Limits, NoFiles, Program, RuleEngine};
 use glacis_inspector::{
-    BodyOverflow, Decision, End, Header, Inspector, Receipt, Rejection, RequestHead, ResponseHead,
-    ResponseInspection, Sample, Settings, TruncatedBody,
+    BodyOverflow, Decision, End, First, FirstVerdict, Header, Inspector, Receipt, Rejection,
+    RequestHead, ResponseHead, ResponseInspection, Sample, Settings, TruncatedBody,
 };
 
 const RULES: &str = r#"
@@ -70,6 +70,63 @@ fn inspector(settings: Settings) -> Inspector {
     Inspector::new(Arc::new(program), Arc::new(settings))
 }
 
+/// The user whom the host names is the one whom rules see.
+#[test]
+fn the_user_of_the_host_is_remote_user() {
+    let rules = r#"SecRuleEngine On
+        SecRule REMOTE_USER "@streq jane" "id:1,phase:1,deny""#;
+    let input = Input::Text { name: "test".into(), text: rules.to_owned() };
+    let program = Program::build(&[input], &NoFiles, Limits::default());
+    let program = Arc::new(program.map_err(|errors| errors.to_string()).unwrap());
+    let mut inspector = Inspector::new(program, Arc::new(Settings::default()));
+    // "jane:x"
+    let sent = headers(&[(":path", "/"), ("authorization", "Basic amFuZTp4")]);
+    for (user, denied) in [(None, true), (Some("eve"), false), (Some("jane"), true)] {
+        let head = RequestHead {
+            headers: &sent,
+            protocol: None,
+            end_of_stream: true,
+            id: "1",
+            time: Duration::ZERO,
+            source: None,
+            destination: None,
+            user,
+            lot: 0,
+            audit_lot: 0,
+        };
+        let decision = inspector.request_headers(&head);
+        assert_eq!(matches!(decision, Decision::Reply(_)), denied, "{user:?}: {decision:?}");
+    }
+}
+
+/// A host that does not know the user calls no request clean whose rules look at the user.
+#[test]
+fn rules_about_users_give_no_clean_first_verdict() {
+    let sent = headers(&[(":path", "/"), ("host", "a.example")]);
+    let head = RequestHead {
+        headers: &sent,
+        protocol: None,
+        end_of_stream: true,
+        id: "1",
+        time: Duration::ZERO,
+        source: None,
+        destination: None,
+        user: None,
+        lot: 0,
+        audit_lot: 0,
+    };
+    for (rule, expected) in [
+        (r#"SecRule ARGS:a "@streq b" "id:1,phase:1,deny""#, First::Clean),
+        (r#"SecRule REMOTE_USER "@streq jane" "id:1,phase:1,deny""#, First::Suspect),
+        (r#"SecRule ARGS:a "@streq %{remote_user}" "id:1,phase:1,deny""#, First::Suspect),
+    ] {
+        let input = Input::Text { name: "test".into(), text: format!("SecRuleEngine On\n{rule}") };
+        let program = Program::build(&[input], &NoFiles, Limits::default());
+        let program = Arc::new(program.map_err(|errors| errors.to_string()).unwrap());
+        assert_eq!(FirstVerdict::new(program, 0).judge(&head, None), expected, "{rule}");
+    }
+}
+
 fn request(inspector: &mut Inspector, fields: &[(&str, &str)], end_of_stream: bool) -> Decision {
     inspector.request_headers(&RequestHead {
         headers: &headers(fields),
@@ -79,6 +136,7 @@ fn request(inspector: &mut Inspector, fields: &[(&str, &str)], end_of_stream: bo
         time: Duration::ZERO,
         source: None,
         destination: None,
+        user: None,
         lot: 0,
         audit_lot: 0,
     })
@@ -119,6 +177,7 @@ fn take(inspector: &mut Inspector, step: Step) -> Decision {
                 time: Duration::ZERO,
                 source: None,
                 destination: None,
+                user: None,
                 lot: 0,
                 audit_lot: 0,
             },

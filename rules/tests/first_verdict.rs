@@ -47,6 +47,7 @@ impl Request {
             time: Duration::from_secs(1_790_000_000),
             source: parse_endpoint("192.0.2.7:4711"),
             destination: parse_endpoint("192.0.2.1:80"),
+            user: None,
             lot: 0,
             audit_lot: 0,
         }

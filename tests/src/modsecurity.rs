@@ -12,6 +12,9 @@
 //!
 //! A pattern for words that only ModSecurity writes (a message of a parser) is replaced in the expectations file by one for
 //! what the engine knows, such as the value of a variable at the end of the transaction.
+//!
+//! Not compared are the wording of messages and the layout of audit records, which are those of each engine. [`play`] is
+//! the host: it has ModSecurity's defaults, the suite's data files, and answers about the places of two clients.
 
 pub mod case;
 pub mod expectations;

@@ -89,6 +89,7 @@ mod with_engine {
                 time: Duration::from_nanos(request.now_ns),
                 source: source.and_then(parse_endpoint),
                 destination: destination.as_deref().and_then(parse_endpoint),
+                user: None,
                 lot: 0,
                 audit_lot: 0,
             };

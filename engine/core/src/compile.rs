@@ -445,30 +445,19 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
+    /// Whether the rules name `REMOTE_USER` anywhere. Macros may read it in any action, so the texts are searched.
+    fn names_remote_user(&self) -> bool {
+        let names = |file: &LoadedFile| file.text.to_ascii_lowercase().contains("remote_user");
+        self.files.iter().any(names)
+    }
+
     /// Passes 4 and 5.
     fn finish(mut self) -> Result<Program, BuildErrors> {
         let scores = self.score_slots();
         let captures =
             core::array::from_fn(|group| self.slot(&group.to_string()).unwrap_or(TxSlot(u16::MAX)));
         let mut rules = self.lower_rules();
-        let mut phases: [Vec<RuleIndex>; 5] = Default::default();
-        let mut markers = vec![[0; 5]; self.markers.len()];
-        let mut next_marker = 0;
-        for (index, draft) in self.drafts.iter().enumerate() {
-            while self.markers.get(next_marker).is_some_and(|(_, before)| *before <= index) {
-                mark(&mut markers, next_marker, &phases);
-                next_marker += 1;
-            }
-            if draft.starter == index
-                && !draft.removed
-                && let Some(list) = phases.get_mut(draft.phase.index())
-            {
-                list.push(RuleIndex::from_usize(index));
-            }
-        }
-        for marker in next_marker..self.markers.len() {
-            mark(&mut markers, marker, &phases);
-        }
+        let (phases, markers) = self.order();
         if !self.errors.is_empty() {
             return Err(BuildErrors::new(self.errors));
         }
@@ -478,6 +467,7 @@ impl<'s> Compiler<'s> {
         let Foresight { folded, unseen, unknown_before_body } =
             self.foresee(&rules, &phases, &markers, &captures);
         let looks_at_request_body = self.looks_at_request_body_later(&rules);
+        let names_remote_user = self.names_remote_user();
         let response_body_rules = self.looks_at_response_body(&rules);
         let logs_response = self.logs_response(&rules);
         let recall = Recall::new(&rules);
@@ -488,6 +478,7 @@ impl<'s> Compiler<'s> {
         Ok(Program {
             request_body_rules: !body.is_empty() || looks_at_request_body,
             may_switch_on: may_switch_on(&rules),
+            names_remote_user,
             response_rules: !response_headers.is_empty()
                 || !response_body.is_empty()
                 || logs_response,
@@ -516,6 +507,29 @@ impl<'s> Compiler<'s> {
             warnings: self.warnings,
             hash: load::hexadecimal(sha1::Digest::finalize(self.digest).as_slice()),
         })
+    }
+
+    /// The starters of each phase in the order written, and where each marker stands among them.
+    fn order(&self) -> ([Vec<RuleIndex>; 5], Vec<[u32; 5]>) {
+        let mut phases: [Vec<RuleIndex>; 5] = Default::default();
+        let mut markers = vec![[0; 5]; self.markers.len()];
+        let mut next_marker = 0;
+        for (index, draft) in self.drafts.iter().enumerate() {
+            while self.markers.get(next_marker).is_some_and(|(_, before)| *before <= index) {
+                mark(&mut markers, next_marker, &phases);
+                next_marker += 1;
+            }
+            if draft.starter == index
+                && !draft.removed
+                && let Some(list) = phases.get_mut(draft.phase.index())
+            {
+                list.push(RuleIndex::from_usize(index));
+            }
+        }
+        for marker in next_marker..self.markers.len() {
+            mark(&mut markers, marker, &phases);
+        }
+        (phases, markers)
     }
 
     fn score_slots(&mut self) -> ScoreSlots {

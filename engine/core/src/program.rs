@@ -91,6 +91,7 @@ pub struct Program {
     pub(crate) request_body_rules: bool,
     /// Whether a rule may switch from looking on to blocking (`ctl:ruleEngine=On`).
     pub(crate) may_switch_on: bool,
+    pub(crate) names_remote_user: bool,
     pub(crate) response_rules: bool,
     pub(crate) response_body_rules: bool,
 }
@@ -569,6 +570,12 @@ impl Program {
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Whether the rules may read `REMOTE_USER`, which not every host knows: they name it somewhere, be it in a comment.
+    #[must_use]
+    pub const fn names_remote_user(&self) -> bool {
+        self.names_remote_user
     }
 
     /// Whether any rule of any phase can look at a request body.

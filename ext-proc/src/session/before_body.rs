@@ -64,6 +64,7 @@ impl Session {
             time: awaited.time,
             source: head.source,
             destination: head.destination,
+            user: head.user.as_deref(),
             lot: awaited.lots.0,
             audit_lot: awaited.lots.1,
         });

@@ -135,6 +135,7 @@ impl Session {
             time: now(),
             source: head.source,
             destination: head.destination,
+            user: head.user.as_deref(),
             lot: 0,
             audit_lot: 0,
         };

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glacis_engine::{
-    CollectionStore, Endpoint, Input, Limits, MemoryStore, Program, Source, SourceError,
-    SourceFile, Start, Transaction, Verdict,
+    CollectionStore, Endpoint, Geo, Input, Limits, Lookup, MemoryStore, Program, Source,
+    SourceError, SourceFile, Start, Transaction, Verdict,
 };
 use glacis_rules::FileSource;
 
@@ -31,6 +31,10 @@ pub struct Seen {
 /// default for all three, as here.
 const DEFAULTS: &str =
     "SecRuleEngine DetectionOnly\nSecRequestBodyAccess On\nSecResponseBodyAccess On\n";
+
+/// The clients whose places the suite knows.
+const US: &str = "64.17.254.216";
+const BR: &str = "200.249.12.31";
 
 /// Files below the suite's folder, from which ModSecurity's runner is started.
 struct SuiteFiles<'f>(&'f Path);
@@ -63,6 +67,45 @@ impl Source for SuiteFiles<'_> {
     }
 }
 
+/// The host's answers about places: what the suite expects of its databases, which a host of ours does not read.
+#[derive(Debug)]
+struct Places;
+
+impl Lookup for Places {
+    fn geo(&self, address: IpAddr) -> Option<Geo> {
+        let text = str::to_owned;
+        match address.to_string().as_str() {
+            US => Some(Geo {
+                country_code: text("US"),
+                country_code3: text("USA"),
+                country_continent: text("NA"),
+                region: text("California"),
+                city: text("El Segundo"),
+                postal_code: text("90245"),
+                latitude: text("33.916401"),
+                longitude: text("-118.403999"),
+                dma_code: text("803"),
+                area_code: text("310"),
+                ..Geo::default()
+            }),
+            BR => Some(Geo {
+                country_code: text("BR"),
+                country_name: text("Brazil"),
+                country_continent: text("South America"),
+                city: text("Recife"),
+                postal_code: text("50040090"),
+                latitude: text("-8.051502"),
+                ..Geo::default()
+            }),
+            _ => None,
+        }
+    }
+
+    fn rbl(&self, _: &str) -> Option<bool> {
+        None
+    }
+}
+
 /// Plays a case of the suite in `folder`.
 #[must_use]
 pub fn play(file: &str, data: &Data, folder: &Path) -> Seen {
@@ -83,7 +126,8 @@ pub fn play(file: &str, data: &Data, folder: &Path) -> Seen {
     let program = Arc::new(program);
     let store: Arc<dyn CollectionStore> =
         Arc::new(MemoryStore::new(16, program.limits().collections()));
-    let mut transaction = Transaction::new(program).with_collections(store).with_misses();
+    let transaction = Transaction::new(program).with_collections(store).with_misses();
+    let mut transaction = transaction.with_lookup(Arc::new(Places));
     let status = feed(&mut transaction, data);
     let location = match transaction.verdict() {
         Verdict::Redirect { location, .. } => Some(location.clone()),

@@ -50,7 +50,7 @@ pub fn page(version: &str, judged: &[(Case, Judged)], expectations: &Expectation
          [`tests/modsecurity/expectations.yaml`](../../tests/modsecurity/expectations.yaml) lists each difference.\n\n\
          | cases | count |\n|---|---:|\n\
          | pass | {passes} |\n\
-         | pass, with another pattern for words of ModSecurity's logs | {reworded} |\n\
+         | pass, with another pattern in place of a message of ModSecurity's logs | {reworded} |\n\
          | differ, for a reason below | {differs} |\n"
     );
     if wrong > 0 {
@@ -61,7 +61,10 @@ pub fn page(version: &str, judged: &[(Case, Judged)], expectations: &Expectation
     let (reworded, differ): (Vec<_>, Vec<_>) = expectations.entries().iter().partition(is_reworded);
     page.push_str("\n## Cases that differ\n\n");
     table(&mut page, &differ);
-    page.push_str("\n## Cases that pass with another pattern\n\n");
+    page.push_str(
+        "\n## Cases that pass with another pattern\n\n\
+         These cases look for messages of ModSecurity's debug log. The state that a message is about is compared instead.\n\n",
+    );
     table(&mut page, &reworded);
     page
 }

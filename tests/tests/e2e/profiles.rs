@@ -45,6 +45,51 @@ const ROUTES: (&str, &str) = (
 "#,
 );
 
+/// A filter of Envoy's that names the user in dynamic metadata, and has ext_proc send it.
+const USERS: [(&str, &str); 2] = [
+    (
+        "          # 2. The rules.",
+        r#"          - name: envoy.filters.http.header_to_metadata
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config
+              request_rules:
+              - header: x-authenticated-user
+                on_header_present: {metadata_namespace: glacis, key: user, type: STRING}
+                remove: true
+          # 2. The rules."#,
+    ),
+    (
+        "[source.address, destination.address, request.protocol]",
+        "[source.address, destination.address, request.protocol, metadata.filter_metadata.glacis.user]",
+    ),
+];
+
+#[test]
+fn authenticated_users_are_remote_user() {
+    let rules =
+        "directives: 'SecRule REMOTE_USER \"@streq mallory\" \"id:1,phase:1,deny,status:409\"'\n";
+    let own = Own::start("users", Processor::ExtProcWith(rules), &USERS);
+    // "mallory:x"
+    let basic = ("authorization", "Basic bWFsbG9yeTp4");
+    for (user, authorization, status) in [
+        (Some("mallory"), None, 409),
+        (Some("jane"), None, 200),
+        (Some("jane"), Some(basic), 200),
+        (None, Some(basic), 409),
+        (None, None, 200),
+    ] {
+        let mut request = Request::get("/echo");
+        if let Some(user) = user {
+            request = request.header("x-authenticated-user", user);
+        }
+        if let Some((name, value)) = authorization {
+            request = request.header(name, value);
+        }
+        let answer = own.0.send(client(), &request.browser()).unwrap();
+        assert_eq!(answer.status, status, "{user:?} {authorization:?}");
+    }
+}
+
 const UNKNOWN: &str = "glacis_unknown_profiles_total";
 
 #[test]

@@ -46,11 +46,11 @@ impl Source {
         let folder = Folder::open()?;
         let scratch = folder.scratch()?;
         let apt = Apt::new(&scratch)?;
-        // A list that cannot be renewed is told of when the package is asked for.
+        // Some of the machine's repositories may have no sources; that matters only if the package is not found.
         let updated = output(apt.command().arg("update"));
         let source = ["source", "--download-only", "--only-source", package];
-        if let Err(failure) = updated.and_then(|_| output(apt.command().args(source))) {
-            return Ok(Err(failure.to_string()));
+        if let Err(failure) = output(apt.command().args(source)) {
+            return Ok(Err(updated.err().unwrap_or(failure).to_string()));
         }
         let archive = scratch.join(format!("{package}_{version}.orig.tar.gz"));
         if !archive.is_file() {

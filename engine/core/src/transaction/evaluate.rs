@@ -338,7 +338,9 @@ impl Transaction {
         // `SecPatternLimitAction`.
         let matches = found == Found::Yes;
         if matches == rule.negated {
-            self.trace_miss(program, index, parameter, value, slice);
+            if self.trace.is_some() {
+                self.trace_miss(program, index, parameter, value, slice);
+            }
             return false;
         }
         if capturing {
