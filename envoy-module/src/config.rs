@@ -18,6 +18,7 @@ declare_configuration! {
         max_streams: usize = 4_096,
         client_share_percent: u8 = 50,
         inline_body_bytes: usize = 16_384,
+        inline_header_bytes: usize = 8_192,
         evaluation_threads: usize = 0,
         evaluation_queue_max: usize = 64,
         deadline_ms: u64 = 400,

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock, Weak},
 };
 
-use glacis_engine::{CollectionStore, Limits, MemoryStore, Program};
+use glacis_engine::{CollectionStore, Limits, MemoryStore, Program, RuleEngine};
 use glacis_host::{
     LoadedExclusion, Records, RulesetError, RulesetErrorKind, admission, load_exclusions, recipe,
     settings,
@@ -57,6 +57,7 @@ pub(crate) struct Shared {
     /// Requests that wait for their bodies.
     pub(crate) places: Arc<admission::Pool>,
     pub(crate) inline_body_bytes: usize,
+    pub(crate) inline_header_bytes: usize,
     /// Zero for none.
     pub(crate) deadline: Duration,
     sinks: Vec<LineSink>,
@@ -89,6 +90,17 @@ impl Profile {
     /// Its name.
     pub(crate) fn name(&self) -> &str {
         &self.settings.profile
+    }
+
+    /// Whether rules may block, as an exchange begins.
+    pub(crate) fn may_block(&self) -> bool {
+        let engine = self.settings.rule_engine;
+        engine.unwrap_or_else(|| self.pool.program().rule_engine()) == RuleEngine::On
+    }
+
+    /// Proxies before Envoy that append to `x-forwarded-for`.
+    pub(crate) fn trusted_hops(&self) -> usize {
+        self.settings.trusted_hops
     }
 
     /// Whether bodies that are too large pass without a look at them.
@@ -175,6 +187,7 @@ impl Shared {
             body_memory: pool(config.body_bytes_max, Rejection::BodyOverflow),
             places: pool(config.max_streams, Rejection::MaxStreams),
             inline_body_bytes: config.inline_body_bytes,
+            inline_header_bytes: config.inline_header_bytes,
             deadline: Duration::from_millis(config.deadline_ms),
             sinks: sinks(config)?,
         })

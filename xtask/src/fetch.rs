@@ -8,7 +8,7 @@
 
 mod crs;
 pub(crate) mod debian;
-mod envoy;
+pub(crate) mod envoy;
 pub(crate) mod go;
 pub(crate) mod helm;
 mod prerequisite;
@@ -63,7 +63,8 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
         let folder = Folder::open()?;
         return crs::write_pins(&folder);
     }
-    ensure().map(|_| ())
+    ensure()?;
+    envoy::ensure_older()
 }
 
 /// Brings everything that is not there yet. Prints one line per item.

@@ -53,6 +53,11 @@ fn receipts_are_those_of_ext_proc() {
         Request::post("/echo", "application/json", r#"{"q": "<script>alert(1)</script>"}"#),
         Request::post("/echo", FORM, vec![b'a'; 13_107_201]),
         Request::get("/echo").header("cookie", "a=1; ".repeat(300)),
+        // Headers that are evaluated on another thread.
+        Request::get(&format!("/echo?q={}", "winter+coat+".repeat(1_500))),
+        Request::get(&format!("/echo?q={}&{ATTACK}", "winter+coat+".repeat(1_500))),
+        Request::post("/echo", FORM, ATTACK).header("x-note", "winter ".repeat(1_500)),
+        Request::post("/echo", FORM, "name=Jo").header("x-note", "winter ".repeat(1_500)),
         // Envoy answers in the words of gRPC, whatever the rules take it for.
         Request::post("/echo", "application/grpc+proto", ATTACK)
             .header("x-note", "${jndi:ldap://a}"),
@@ -312,11 +317,44 @@ fn large_bodies_reach_the_rules() {
         "    filter_chains:\n",
         "    per_connection_buffer_limit_bytes: 32768\n    filter_chains:\n",
     );
-    let own = Own::native("native-large", &[], &[small]);
+    let own = Own::native("native-large", &["deadline_ms: 0"], &[small]);
     let large = |end: &str| format!("a={}{end}", "glacis+and+ice+".repeat(20_000));
     for (body, status) in [(large(""), 200), (large(&format!("&{ATTACK}")), 403)] {
         let request = Request::post("/echo", FORM, body).browser();
         let answer = own.0.send(client(), &request).unwrap();
         assert_eq!(answer.status, status, "{:.300}", answer.text());
+    }
+}
+
+/// One file for all supported versions. Older ones lack a callback for receipts, and name the profile of a route in
+/// another field: the receipt is the same.
+#[test]
+fn older_envoys_load_the_module() {
+    let own_field = ("filter_name: waf  # per", "per_route_config_name: waf  # per");
+    let requests = [
+        Request::get("/echo?q=winter+coat"),
+        attack("/echo"),
+        attack("/static/echo"),
+        Request::post("/echo", FORM, format!("a={}&{ATTACK}", "ice+".repeat(10_000))),
+        Request::post("/echo", "application/json", r#"{"q": "<script>alert(1)</script>"}"#),
+    ];
+    for program in settings::older_envoys().unwrap() {
+        let name = program.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
+        let (folder, ports) = (folder(&format!("native-{name}")), Ports::free().unwrap());
+        let old = Own(stack::start_in(&program, &folder, ports, &[], &[own_field], 2).unwrap());
+        for request in &requests {
+            let request = request.clone().browser();
+            let of = |stack: &Stack| {
+                let from = client();
+                let status = stack.send(from, &request).unwrap().status;
+                let mut receipt = receipt(stack, from);
+                // A list without entries cannot be written there.
+                if let Some(entries) = receipt.as_object_mut() {
+                    entries.retain(|_, value| *value != Value::Array(Vec::new()));
+                }
+                (status, receipt)
+            };
+            assert_eq!(of(&old.0), of(native()), "{name}: {} {}", request.method, request.target);
+        }
     }
 }
