@@ -3,7 +3,10 @@
 use core::time::Duration;
 use std::{
     io,
-    sync::{Arc, Mutex, PoisonError, RwLock, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use glacis_engine::{CollectionStore, Limits, MemoryStore, Program, RuleEngine};
@@ -21,7 +24,7 @@ use glacis_service::{
 use crate::{
     abi,
     config::Config,
-    metrics::Families,
+    metrics::{Families, RuleNames},
     programs::program,
     stream::{Level, Metrics},
     watch::Watcher,
@@ -29,6 +32,9 @@ use crate::{
 
 /// Inspectors that a profile keeps for reuse, each with some hundred kilobytes.
 const POOLED_MAX: usize = 16;
+
+/// How long the end of a configuration waits for each sink of records.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// A configuration of the filter, as one listener or route has it.
 #[derive(Debug)]
@@ -61,6 +67,10 @@ pub(crate) struct Shared {
     /// Zero for none.
     pub(crate) deadline: Duration,
     sinks: Vec<LineSink>,
+    /// Rules that are counted by id.
+    pub(crate) rule_names: RuleNames,
+    /// Reloads that succeeded and that failed, not yet counted: only hooks of a stream can count.
+    reloads: [AtomicU64; 2],
 }
 
 /// All profiles of a configuration, ready to be used.
@@ -190,6 +200,8 @@ impl Shared {
             inline_header_bytes: config.inline_header_bytes,
             deadline: Duration::from_millis(config.deadline_ms),
             sinks: sinks(config)?,
+            rule_names: RuleNames::default(),
+            reloads: [AtomicU64::new(0), AtomicU64::new(0)],
         })
     }
 
@@ -206,6 +218,21 @@ impl Shared {
         }
     }
 
+    /// Reloads since the last call, to be counted.
+    pub(crate) fn take_reloads(&self) -> [u64; 2] {
+        // Mostly there are none, and reading takes nothing from other threads.
+        self.reloads.each_ref().map(|reloads| match reloads.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => reloads.swap(0, Ordering::Relaxed),
+        })
+    }
+
+    fn reloaded(&self, succeeded: bool) {
+        let [successes, failures] = &self.reloads;
+        let counter = if succeeded { successes } else { failures };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn replace(&self, rulesets: Rulesets) {
         let rulesets = Arc::new(rulesets);
         let mut place = self.rulesets.write().unwrap_or_else(PoisonError::into_inner);
@@ -213,6 +240,15 @@ impl Shared {
         drop(place);
         // Outside the lock: the last of the old ones to go takes a while.
         drop(old);
+    }
+}
+
+impl Drop for Shared {
+    /// The configuration goes, or Envoy ends: what was handed over is written first.
+    fn drop(&mut self) {
+        for sink in &self.sinks {
+            sink.flush(FLUSH_TIME_MAX);
+        }
     }
 }
 
@@ -351,10 +387,12 @@ impl Reloader {
                 self.tried = rulesets.as_read();
                 self.last.clone_from(&self.tried);
                 self.shared.replace(rulesets);
+                self.shared.reloaded(true);
             }
             Err(message) => {
                 let text =
                     format!("glacis: the rules in use stay, the new ones are refused: {message}");
+                self.shared.reloaded(false);
                 abi::log(Level::Error, &text);
             }
         }

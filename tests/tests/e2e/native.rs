@@ -186,6 +186,9 @@ fn rules_are_reloaded() {
         ended.store(true, Ordering::Relaxed);
         assert_eq!(load.join().unwrap(), Vec::<u16>::new());
     });
+    assert_eq!(counted(&own.0, "glacis_reloads.result.success"), 1);
+    assert_eq!(counted(&own.0, "glacis_reloads.result.failure"), 1);
+    assert!(counted(&own.0, "glacis_rule_matches.rule_id.9000") > 0);
 }
 
 /// Envoy refuses a configuration with rules that are not good, and says where they are not.
@@ -308,6 +311,29 @@ fn clients_may_go_while_they_are_evaluated() {
         own.0.send(client(), &request).unwrap().status == 200
     });
     assert_eq!(own.0.send(client(), &attack("/echo")).unwrap().status, 403);
+}
+
+/// Envoy ends while bodies are evaluated: no thread touches what is gone.
+#[test]
+fn envoy_ends_while_bodies_are_evaluated() {
+    let keys = ["evaluation_threads: 1", "deadline_ms: 0"];
+    let mut own = Own::native("native-end", &keys, &[]);
+    let dense = dense_form(1_000_000, 50);
+    let open = || {
+        let mut connection = Connection::open(Some(client()), own.0.proxy()).unwrap();
+        connection.write(&Request::post("/echo", FORM, &*dense).browser().bytes()).unwrap();
+        connection
+    };
+    let _connections: Vec<Connection> = (0..6).map(|_| open()).collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let process = own.0.envoy.process();
+    process.terminate().unwrap();
+    let mut status = None;
+    eventually("Envoy has ended", Duration::from_secs(30), || {
+        status = process.ended();
+        status.is_some()
+    });
+    assert!(status.unwrap().success(), "{status:?}");
 }
 
 /// A body is held up to the limit of the rules, whatever Envoy's own limit is.
