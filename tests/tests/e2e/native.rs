@@ -12,7 +12,7 @@ use glacis_tests::envoy::{self, CONFIG};
 use glacis_tests::greedy::dense_form;
 use glacis_tests::http::{Connection, Request};
 use glacis_tests::log::Folder;
-use glacis_tests::stack::{Ports, Stack};
+use glacis_tests::stack::{Ports, Processor, Stack};
 use glacis_tests::{http2, native as stack, settings};
 use serde_json::Value;
 
@@ -130,6 +130,86 @@ fn routes_choose_profiles() {
     assert_eq!(counted(&own.0, "glacis_unknown_profiles"), 1);
     assert_eq!(counted(&own.0, "glacis_requests.profile.look.verdict.allow"), 3);
     assert_eq!(counted(&own.0, "glacis_requests.profile.default.verdict.deny"), 2);
+}
+
+/// A profile for each policy, in both hosts.
+const POLICIES: &str = "\
+profiles: {\
+ detect: {mode: detection},\
+ idle: {mode: off},\
+ unsampled: {sample_percent: 0},\
+ excluded: {exclusions: [{tags: [attack-xss], owner: tests, reason: tests, expires: never}]},\
+ page: {block: {status: 406, body: blocked, content_type: text/plain}},\
+ strict: {request_body_bytes_max: 10000},\
+ partial: {request_body_bytes_max: 10000, oversized_body: partial},\
+ pass: {request_body_bytes_max: 10000, oversized_body: pass},\
+ steps: {limits: {rule_steps_max: 500}},\
+ bodies: {directives: SecRequestBodyAccess Off},\
+ responses: {response: full, directives: 'SecResponseBodyAccess On'}}";
+
+/// Routes to these profiles, before the last of the quickstart.
+fn routes_to_profiles() -> String {
+    let names = POLICIES.split(": {").filter_map(|part| part.rsplit([' ', '{', ',']).next());
+    let names = names.filter(|name| !["profiles", "block", "limits"].contains(name));
+    let routes = names.filter(|name| name.chars().all(char::is_alphabetic) && !name.is_empty());
+    let routes: String = routes
+        .map(|name| {
+            format!(
+                "              - name: to-{name}\n                match: {{prefix: /{name}/}}\n                \
+                 route: *route\n                metadata: {{filter_metadata: {{glacis: {{profile: {name}}}}}}}\n"
+            )
+        })
+        .collect();
+    format!("{routes}              - name: closed\n")
+}
+
+/// What each policy makes of a request is the same in both hosts.
+#[test]
+fn policies_are_those_of_ext_proc() {
+    let routes = routes_to_profiles();
+    let last = "              - name: closed\n";
+    let attributes = "[source.address, destination.address, request.protocol]";
+    let with_profile = "[source.address, destination.address, request.protocol, \
+                        xds.route_metadata.filter_metadata.glacis.profile]";
+    let edits = [(last, &*routes), (attributes, with_profile)];
+    let keys = format!("{POLICIES}\ndeadline_ms: 0\ncanary_seconds: 0\n");
+    let of_ext_proc =
+        Own::start("native-policies-peer", Processor::ExtProcWith(keys.leak()), &edits);
+    let own = Own::native("native-policies", &[POLICIES, "deadline_ms: 0"], &[(last, &routes)]);
+    let form = |body: String| Request::post("/echo", FORM, body);
+    let long = |end: &str| format!("a={}{end}", "glacis+and+ice+".repeat(1_000));
+    let dense = dense_form(9_000, 50);
+    let rows: Vec<(&str, Request, u16)> = vec![
+        ("detect", attack("/echo"), 200),
+        ("idle", attack("/echo"), 200),
+        ("idle", form(ATTACK.to_owned()), 200),
+        ("unsampled", form(ATTACK.to_owned()), 200),
+        ("excluded", attack("/echo"), 200),
+        ("excluded", Request::get("/echo?q=1'+or+1=1--+"), 403),
+        ("page", attack("/echo"), 406),
+        ("strict", form(long("")), 413),
+        ("strict", form("a=b".to_owned()), 200),
+        ("partial", form(long("")), 200),
+        ("partial", form(format!("{ATTACK}&{}", long(""))), 403),
+        ("partial", form(long(&format!("&{ATTACK}"))), 200),
+        ("pass", form(format!("{ATTACK}&{}", long(""))), 200),
+        ("steps", form(dense), 503),
+        ("bodies", form(ATTACK.to_owned()), 200),
+        ("responses", Request::get("/echo"), 200),
+    ];
+    for (profile, request, status) in rows {
+        let mut request = request.browser();
+        request.target = format!("/{profile}{}", request.target);
+        let of = |stack: &Stack| {
+            let from = client();
+            let answer = stack.send(from, &request).unwrap();
+            let kind = answer.header("content-type").map(str::to_owned);
+            (answer.status, kind, receipt(stack, from))
+        };
+        let (native, peer) = (of(&own.0), of(&of_ext_proc.0));
+        assert_eq!(native, peer, "{profile}: {} {}", request.method, request.target);
+        assert_eq!(native.0, status, "{profile}: {} {}", request.method, request.target);
+    }
 }
 
 /// A client of gRPC is refused in its own words.
