@@ -398,3 +398,39 @@ impl Reloader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: &str = "SecAction \\\"id:9001,phase:1,pass\\\"";
+
+    fn text(more: &str) -> Vec<u8> {
+        let audit = r#""audit": {"stdout": false}, "base": false"#;
+        format!("{{\"directives\": \"{RULE}\", {audit}{more}}}").into_bytes()
+    }
+
+    fn program_of(engine: &Engine) -> Arc<Program> {
+        Arc::clone(engine.shared.rulesets().profiles.default_profile().pool.program())
+    }
+
+    #[test]
+    fn the_same_is_there_once() {
+        let one = Engine::shared(&text("")).unwrap();
+        let same = Engine::shared(&text("")).unwrap();
+        assert!(Arc::ptr_eq(&one, &same), "the same configuration");
+        let other = Engine::shared(&text(r#", "deadline_ms": 5"#)).unwrap();
+        assert!(!Arc::ptr_eq(&one, &other));
+        assert!(Arc::ptr_eq(&program_of(&one), &program_of(&other)), "the same rules");
+        let profiles = text(r#", "profiles": {"look": {"mode": "detection"}}"#);
+        let profiles = Engine::shared(&profiles).unwrap();
+        let rulesets = profiles.shared.rulesets();
+        for (name, profile) in rulesets.profiles.iter() {
+            assert!(Arc::ptr_eq(profile.pool.program(), &program_of(&one)), "{name}");
+        }
+        // What nobody uses any more is built again.
+        let old = Arc::downgrade(&one);
+        drop((one, same));
+        assert!(old.upgrade().is_none());
+    }
+}
