@@ -244,6 +244,24 @@ impl EnvoyStream<'_> {
         unsafe { resume(self.envoy) }
     }
 
+    /// The chunks of a body: of the request what is received (0) or held (1), of the response what is received (2).
+    fn chunks(&self, body: i32) -> Vec<&[u8]> {
+        // SAFETY: the stream lives while its hook runs.
+        let count = unsafe { (self.callbacks.http_get_body_chunks_size)(self.envoy, body) };
+        let mut chunks = vec![Buf::NULL; count];
+        // SAFETY: Envoy writes as many buffers as it has said, and there is room for them.
+        let known = count > 0
+            && unsafe {
+                let get = self.callbacks.http_get_body_chunks;
+                get(self.envoy, body, chunks.as_mut_ptr())
+            };
+        if !known {
+            return Vec::new();
+        }
+        // SAFETY: valid until the hook ends or a setter is called, which takes `&mut self`.
+        chunks.into_iter().map(|chunk| unsafe { chunk.bytes() }).collect()
+    }
+
     /// What `read` makes of the text that a getter wrote.
     fn text<T>(
         &self,
@@ -333,24 +351,14 @@ impl Stream for EnvoyStream<'_> {
     }
 
     fn body(&self, half: Half) -> Vec<&[u8]> {
-        let received = match half {
-            Half::Request => 0,
-            Half::Response => 2,
-        };
-        // SAFETY: the stream lives while its hook runs.
-        let count = unsafe { (self.callbacks.http_get_body_chunks_size)(self.envoy, received) };
-        let mut chunks = vec![Buf::NULL; count];
-        // SAFETY: Envoy writes as many buffers as it has said, and there is room for them.
-        let known = count > 0
-            && unsafe {
-                let get = self.callbacks.http_get_body_chunks;
-                get(self.envoy, received, chunks.as_mut_ptr())
-            };
-        if !known {
-            return Vec::new();
+        match half {
+            Half::Request => self.chunks(0),
+            Half::Response => self.chunks(2),
         }
-        // SAFETY: valid until the hook ends or a setter is called, which takes `&mut self`.
-        chunks.into_iter().map(|chunk| unsafe { chunk.bytes() }).collect()
+    }
+
+    fn held_body(&self) -> Vec<&[u8]> {
+        self.chunks(1)
     }
 
     fn attribute<T>(&self, attribute: Attribute, read: impl FnOnce(&str) -> T) -> Option<T> {

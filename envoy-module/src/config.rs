@@ -17,9 +17,10 @@ declare_configuration! {
         collections_max: usize = 10_000,
         max_streams: usize = 4_096,
         client_share_percent: u8 = 50,
-        inline_body_bytes: usize = 16_384,
+        inline_body_bytes: usize = 4_096,
+        inline_header_bytes: usize = 4_096,
         evaluation_threads: usize = 0,
-        evaluation_queue_max: usize = 64,
+        evaluation_queue_max: usize = 256,
         deadline_ms: u64 = 400,
         body_bytes_max: usize = 268_435_456,
     }

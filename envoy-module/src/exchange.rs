@@ -19,7 +19,7 @@ use glacis_service::{
     now,
 };
 
-use self::evaluation::{Done, Evaluation};
+use self::evaluation::{Done, Early, Evaluation, OwnedHead, own_fields};
 use crate::{
     filter::{Filter, Profile},
     metrics::Error,
@@ -51,6 +51,8 @@ pub(crate) struct Exchange<W: Wake> {
     /// `None` before the request's headers, while another thread has it, and when the exchange is concluded.
     inspector: Option<Box<Inspector>>,
     waiting: Option<Waiting<W, Done>>,
+    /// What has come behind the request's headers while these are evaluated elsewhere.
+    early: Option<Early>,
     request: Progress,
     response: Progress,
     /// The client was answered by us.
@@ -94,6 +96,7 @@ impl<W: Wake> Exchange<W> {
             profile: None,
             inspector: None,
             waiting: None,
+            early: None,
             request: Progress::Headers,
             response: Progress::Headers,
             answered: false,
@@ -170,8 +173,16 @@ impl<W: Wake> Exchange<W> {
         if unknown {
             self.filter.metrics.unknown_profile(stream);
         }
-        let (mut inspector, decision) = self.judge_headers(stream, &profile, end_of_stream);
+        let judged = self.judge_headers(stream, &profile, end_of_stream);
+        self.blocks = profile.may_block();
         self.profile = Some(profile);
+        let (mut inspector, decision) = match judged {
+            (inspector, Ok(decision)) => (inspector, decision),
+            (inspector, Err(head)) => {
+                self.early = Some(Early { is_ended: end_of_stream, trailers: None });
+                return self.evaluate(stream, inspector, Evaluation::Headers(Box::new(head)));
+            }
+        };
         self.blocks = inspector.mode() == Mode::Blocking;
         let decision = match decision {
             Decision::NeedBody => self.begin_wait(stream, &mut inspector),
@@ -182,22 +193,20 @@ impl<W: Wake> Exchange<W> {
         self.decided(stream, Half::Request, &decision)
     }
 
-    /// Runs the rules for headers. A request that finds no place is turned down instead.
+    /// Runs the rules for headers, unless there is so much of them that it is not for this thread.
     fn judge_headers(
         &mut self,
         stream: &impl Stream,
         profile: &Profile,
         end_of_stream: bool,
-    ) -> (Box<Inspector>, Decision) {
+    ) -> (Box<Inspector>, Result<Decision, OwnedHead>) {
         let headers = stream.headers(HeaderMap::Request);
         self.answers_grpc = is_grpc_for_envoy(&headers);
         let id = request_id(&headers);
         let made_up = if id.is_none() { random_id() } else { String::new() };
         let address = |attribute| stream.attribute(attribute, parse_endpoint).flatten();
         let protocol = stream.attribute(Attribute::Protocol, known_protocol).flatten();
-        let mut inspector = Box::new(profile.pool.take());
-        inspector.set_deadline(self.filter.engine.shared.deadline(Instant::now()));
-        let decision = inspector.request_headers(&RequestHead {
+        let head = RequestHead {
             headers: &headers,
             protocol,
             end_of_stream,
@@ -208,8 +217,16 @@ impl<W: Wake> Exchange<W> {
             user: None,
             lot: lot(),
             audit_lot: lot(),
-        });
-        (inspector, decision)
+        };
+        let mut inspector = Box::new(profile.pool.take());
+        let shared = &self.filter.engine.shared;
+        let bytes: usize = headers.iter().map(|it| it.name.len() + it.value.len()).sum();
+        if bytes > shared.inline_header_bytes {
+            return (inspector, Err(OwnedHead::new(&head, protocol, profile.trusted_hops())));
+        }
+        inspector.set_deadline(shared.deadline(Instant::now()));
+        let decision = inspector.request_headers(&head);
+        (inspector, Ok(decision))
     }
 
     /// Takes a place among the requests that wait for their bodies, and has Envoy hold the body.
@@ -272,7 +289,12 @@ impl<W: Wake> Exchange<W> {
             }
             Progress::Done if self.answered && half == Half::Request => return Next::Drop,
             Progress::Headers | Progress::Done => return Next::Continue,
-            Progress::Evaluation => return Next::HoldAndSlowDown,
+            Progress::Evaluation => {
+                if let Some(early) = &mut self.early {
+                    early.is_ended |= end_of_stream;
+                }
+                return Next::HoldAndSlowDown;
+            }
             Progress::Body => {}
         }
         let began = Instant::now();
@@ -280,23 +302,19 @@ impl<W: Wake> Exchange<W> {
             return self.fail(stream, Error::Fault);
         };
         let pieces = stream.body(half);
-        let decision = self.take_body(&mut inspector, half, &pieces, end_of_stream);
+        let taken = self.take_body(&mut inspector, half, &pieces, end_of_stream);
         drop(pieces);
-        let (decision, end) = match decision {
-            Ok(end) => (None, end),
-            Err(decision) => (Some(decision), End::Last),
-        };
-        match decision {
-            Some(decision) => {
+        match taken {
+            Err(decision) => {
                 self.inspector = Some(inspector);
                 self.measure(stream, phase(half, "body"), began);
                 self.decided(stream, half, &decision)
             }
-            None if end == End::More => {
+            Ok(End::More) => {
                 self.inspector = Some(inspector);
                 Next::HoldAndSlowDown
             }
-            None => self.evaluate(stream, inspector, Evaluation::Body { half, end }),
+            Ok(end) => self.evaluate(stream, inspector, Evaluation::Body { half, end }),
         }
     }
 
@@ -365,7 +383,10 @@ impl<W: Wake> Exchange<W> {
             }
             Progress::Done if self.answered && half == Half::Request => return Next::Drop,
             Progress::Evaluation => {
-                self.take_out(stream, half, map);
+                match &mut self.early {
+                    Some(early) => early.trailers = Some(own_fields(&stream.headers(map))),
+                    None => self.take_out(stream, half, map),
+                }
                 return Next::Hold;
             }
             Progress::Headers | Progress::Done => {

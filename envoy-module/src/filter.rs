@@ -3,10 +3,13 @@
 use core::time::Duration;
 use std::{
     io,
-    sync::{Arc, Mutex, PoisonError, RwLock, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use glacis_engine::{CollectionStore, Limits, MemoryStore, Program};
+use glacis_engine::{CollectionStore, Limits, MemoryStore, Program, RuleEngine};
 use glacis_host::{
     LoadedExclusion, Records, RulesetError, RulesetErrorKind, admission, load_exclusions, recipe,
     settings,
@@ -21,7 +24,7 @@ use glacis_service::{
 use crate::{
     abi,
     config::Config,
-    metrics::Families,
+    metrics::{Families, RuleNames},
     programs::program,
     stream::{Level, Metrics},
     watch::Watcher,
@@ -29,6 +32,9 @@ use crate::{
 
 /// Inspectors that a profile keeps for reuse, each with some hundred kilobytes.
 const POOLED_MAX: usize = 16;
+
+/// How long the end of a configuration waits for each sink of records.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// A configuration of the filter, as one listener or route has it.
 #[derive(Debug)]
@@ -57,9 +63,14 @@ pub(crate) struct Shared {
     /// Requests that wait for their bodies.
     pub(crate) places: Arc<admission::Pool>,
     pub(crate) inline_body_bytes: usize,
+    pub(crate) inline_header_bytes: usize,
     /// Zero for none.
     pub(crate) deadline: Duration,
     sinks: Vec<LineSink>,
+    /// Rules that are counted by id.
+    pub(crate) rule_names: RuleNames,
+    /// Reloads that succeeded and that failed, not yet counted: only hooks of a stream can count.
+    reloads: [AtomicU64; 2],
 }
 
 /// All profiles of a configuration, ready to be used.
@@ -89,6 +100,17 @@ impl Profile {
     /// Its name.
     pub(crate) fn name(&self) -> &str {
         &self.settings.profile
+    }
+
+    /// Whether rules may block, as an exchange begins.
+    pub(crate) fn may_block(&self) -> bool {
+        let engine = self.settings.rule_engine;
+        engine.unwrap_or_else(|| self.pool.program().rule_engine()) == RuleEngine::On
+    }
+
+    /// Proxies before Envoy that append to `x-forwarded-for`.
+    pub(crate) fn trusted_hops(&self) -> usize {
+        self.settings.trusted_hops
     }
 
     /// Whether bodies that are too large pass without a look at them.
@@ -175,8 +197,11 @@ impl Shared {
             body_memory: pool(config.body_bytes_max, Rejection::BodyOverflow),
             places: pool(config.max_streams, Rejection::MaxStreams),
             inline_body_bytes: config.inline_body_bytes,
+            inline_header_bytes: config.inline_header_bytes,
             deadline: Duration::from_millis(config.deadline_ms),
             sinks: sinks(config)?,
+            rule_names: RuleNames::default(),
+            reloads: [AtomicU64::new(0), AtomicU64::new(0)],
         })
     }
 
@@ -193,6 +218,21 @@ impl Shared {
         }
     }
 
+    /// Reloads since the last call, to be counted.
+    pub(crate) fn take_reloads(&self) -> [u64; 2] {
+        // Mostly there are none, and reading takes nothing from other threads.
+        self.reloads.each_ref().map(|reloads| match reloads.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => reloads.swap(0, Ordering::Relaxed),
+        })
+    }
+
+    fn reloaded(&self, succeeded: bool) {
+        let [successes, failures] = &self.reloads;
+        let counter = if succeeded { successes } else { failures };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn replace(&self, rulesets: Rulesets) {
         let rulesets = Arc::new(rulesets);
         let mut place = self.rulesets.write().unwrap_or_else(PoisonError::into_inner);
@@ -200,6 +240,15 @@ impl Shared {
         drop(place);
         // Outside the lock: the last of the old ones to go takes a while.
         drop(old);
+    }
+}
+
+impl Drop for Shared {
+    /// The configuration goes, or Envoy ends: what was handed over is written first.
+    fn drop(&mut self) {
+        for sink in &self.sinks {
+            sink.flush(FLUSH_TIME_MAX);
+        }
     }
 }
 
@@ -338,12 +387,50 @@ impl Reloader {
                 self.tried = rulesets.as_read();
                 self.last.clone_from(&self.tried);
                 self.shared.replace(rulesets);
+                self.shared.reloaded(true);
             }
             Err(message) => {
                 let text =
                     format!("glacis: the rules in use stay, the new ones are refused: {message}");
+                self.shared.reloaded(false);
                 abi::log(Level::Error, &text);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: &str = "SecAction \\\"id:9001,phase:1,pass\\\"";
+
+    fn text(more: &str) -> Vec<u8> {
+        let audit = r#""audit": {"stdout": false}, "base": false"#;
+        format!("{{\"directives\": \"{RULE}\", {audit}{more}}}").into_bytes()
+    }
+
+    fn program_of(engine: &Engine) -> Arc<Program> {
+        Arc::clone(engine.shared.rulesets().profiles.default_profile().pool.program())
+    }
+
+    #[test]
+    fn the_same_is_there_once() {
+        let one = Engine::shared(&text("")).unwrap();
+        let same = Engine::shared(&text("")).unwrap();
+        assert!(Arc::ptr_eq(&one, &same), "the same configuration");
+        let other = Engine::shared(&text(r#", "deadline_ms": 5"#)).unwrap();
+        assert!(!Arc::ptr_eq(&one, &other));
+        assert!(Arc::ptr_eq(&program_of(&one), &program_of(&other)), "the same rules");
+        let profiles = text(r#", "profiles": {"look": {"mode": "detection"}}"#);
+        let profiles = Engine::shared(&profiles).unwrap();
+        let rulesets = profiles.shared.rulesets();
+        for (name, profile) in rulesets.profiles.iter() {
+            assert!(Arc::ptr_eq(profile.pool.program(), &program_of(&one)), "{name}");
+        }
+        // What nobody uses any more is built again.
+        let old = Arc::downgrade(&one);
+        drop((one, same));
+        assert!(old.upgrade().is_none());
     }
 }

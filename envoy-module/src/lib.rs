@@ -13,6 +13,7 @@ mod abi;
 mod config;
 mod exchange;
 mod filter;
+mod log;
 mod metadata;
 mod metrics;
 mod programs;

@@ -1,7 +1,12 @@
 //! What is counted, as Envoy's own statistics: the families of `docs/reference/metrics.md` that a filter can tell.
 
-use std::time::Duration;
+use core::time::Duration;
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
 
+use glacis_engine::RuleId;
 use glacis_inspector::Outcome;
 
 use crate::stream::{MetricId, Metrics, Stream};
@@ -16,6 +21,8 @@ pub(crate) struct Families {
     limits: Option<MetricId>,
     unknown_profiles: Option<MetricId>,
     errors: Option<MetricId>,
+    rules: Option<MetricId>,
+    reloads: Option<MetricId>,
     inspection: Option<MetricId>,
 }
 
@@ -48,6 +55,8 @@ impl Families {
             limits: envoy.counter("glacis_limits_hit", &["limit"]),
             unknown_profiles: envoy.counter("glacis_unknown_profiles", &[]),
             errors: envoy.counter("glacis_errors", &["kind"]),
+            rules: envoy.counter("glacis_rule_matches", &["rule_id"]),
+            reloads: envoy.counter("glacis_reloads", &["result"]),
             inspection: envoy.histogram("glacis_inspection_microseconds", &["profile", "phase"]),
         }
     }
@@ -102,14 +111,70 @@ impl Families {
         }
     }
 
+    /// Rules that log have matched. `names` bounds how many of them are counted by id.
+    pub(crate) fn rules_matched(
+        &self,
+        stream: &mut impl Stream,
+        names: &RuleNames,
+        rules: impl Iterator<Item = RuleId>,
+    ) {
+        for rule in rules {
+            match names.has_room_for(rule) {
+                true => count(stream, self.rules, &[&rule.to_string()]),
+                false => count(stream, self.rules, &["other"]),
+            }
+        }
+    }
+
+    /// Attempts to put new rules to use that are not yet counted: those that succeeded, and those that failed.
+    pub(crate) fn reloaded(&self, stream: &mut impl Stream, [succeeded, failed]: [u64; 2]) {
+        for (result, times) in [("success", succeeded), ("failure", failed)] {
+            if let Some(id) = self.reloads.filter(|_| times > 0) {
+                stream.count(id, &[result], times);
+            }
+        }
+    }
+
     /// An exchange has ended before there was a verdict.
     pub(crate) fn no_verdict(&self, stream: &mut impl Stream, profile: &str) {
         count(stream, self.requests, &[profile, "none"]);
     }
 }
 
+/// Ids that are counted by themselves: the first of them that match, up to [`Self::MAX`].
+#[derive(Debug, Default)]
+pub(crate) struct RuleNames(Mutex<BTreeSet<RuleId>>);
+
+impl RuleNames {
+    /// As in ext-proc's metrics.
+    const MAX: usize = 200;
+
+    fn has_room_for(&self, rule: RuleId) -> bool {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = !names.contains(&rule);
+        if is_new && names.len() < Self::MAX {
+            names.insert(rule);
+        }
+        names.contains(&rule)
+    }
+}
+
 fn count(stream: &mut impl Stream, family: Option<MetricId>, labels: &[&str]) {
     if let Some(id) = family {
         stream.count(id, labels, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_beyond_the_first_have_no_name() {
+        let names = RuleNames::default();
+        let max = u32::try_from(RuleNames::MAX).unwrap();
+        assert!((0..max).all(|id| names.has_room_for(RuleId(id))));
+        assert!(!names.has_room_for(RuleId(max)));
+        assert!(names.has_room_for(RuleId(0)), "one of the first");
     }
 }

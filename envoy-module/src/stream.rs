@@ -62,6 +62,9 @@ pub(crate) trait Stream {
     /// The pieces of the body that the running body hook was called for.
     fn body(&self, half: Half) -> Vec<&[u8]>;
 
+    /// The pieces of the request's body that Envoy holds.
+    fn held_body(&self) -> Vec<&[u8]>;
+
     /// What `read` makes of an attribute, if Envoy knows it and it is text. The text of the last attribute may be gone when
     /// the next is asked for.
     fn attribute<T>(&self, attribute: Attribute, read: impl FnOnce(&str) -> T) -> Option<T>;

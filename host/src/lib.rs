@@ -14,6 +14,7 @@ mod out_of_band;
 mod policies;
 mod profile;
 mod ruleset;
+mod words;
 
 pub use audit::Audit;
 pub use exclusion::{ExclusionConfig, Expiry, RuleRange};

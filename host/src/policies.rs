@@ -4,7 +4,9 @@ use glacis_inspector::{
     AuditFormat, GrpcBodies, LatePolicy, ResponseInspection, TruncatedBody, UnknownProfilePolicy,
 };
 use glacis_rules::Defaults;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+
+use crate::words::word;
 
 /// Whose defaults the settings of CRS have.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -126,13 +128,18 @@ impl From<Grpc> for GrpcBodies {
 }
 
 /// How much of responses is inspected.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum Response {
     Off,
     Headers,
     Full,
+}
+
+impl<'de> Deserialize<'de> for Response {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        word(deserializer, &[("off", Self::Off), ("headers", Self::Headers), ("full", Self::Full)])
+    }
 }
 
 impl From<Response> for ResponseInspection {

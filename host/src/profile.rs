@@ -7,17 +7,22 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{
     Block, BodyOverflow, CrsDefaults, Evaluation, ExclusionConfig, ExpiredExclusions, Grpc, Late,
-    LimitsChange, OversizedBody, ProfileKeys, Response, ShadowConfig,
+    LimitsChange, OversizedBody, ProfileKeys, Response, ShadowConfig, words::word,
 };
 
 /// Whether rules run, and may block.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum Mode {
     On,
     Detection,
     Off,
+}
+
+impl<'de> Deserialize<'de> for Mode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        word(deserializer, &[("on", Self::On), ("detection", Self::Detection), ("off", Self::Off)])
+    }
 }
 
 impl From<Mode> for RuleEngine {

@@ -122,6 +122,15 @@ impl Process {
         signal("-HUP", self.child.id())
     }
 
+    /// Asks it to end (SIGTERM), and does not wait.
+    ///
+    /// # Errors
+    ///
+    /// If no signal can be sent.
+    pub fn terminate(&self) -> Outcome<()> {
+        signal("-TERM", self.child.id())
+    }
+
     /// Asks it to end (SIGTERM); kills it if it takes too long.
     pub fn stop(&mut self) {
         let begun = Instant::now();

@@ -23,6 +23,23 @@ pub fn envoy() -> Outcome<PathBuf> {
     place("GLACIS_ENVOY", &root().join(".fetched/envoy-1.40.0/envoy"), "cargo xtask fetch")
 }
 
+/// Older versions of Envoy that the native module loads into, as far as they are pinned for this kind of machine.
+///
+/// # Errors
+///
+/// If one is missing.
+pub fn older_envoys() -> Outcome<Vec<PathBuf>> {
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        return Ok(Vec::new());
+    }
+    let find = |version: &str| {
+        let variable = format!("GLACIS_ENVOY_{}", version.replace('.', "_"));
+        let usual = root().join(format!(".fetched/envoy-{version}/envoy"));
+        place(&variable, &usual, "cargo xtask fetch")
+    };
+    ["1.39.3", "1.38.3"].into_iter().map(find).collect()
+}
+
 /// The folder of the OWASP CRS (`GLACIS_CRS_DIR`).
 ///
 /// # Errors

@@ -9,7 +9,7 @@
 mod crs;
 pub(crate) mod debian;
 pub(crate) mod debian_source;
-mod envoy;
+pub(crate) mod envoy;
 pub(crate) mod go;
 pub(crate) mod helm;
 mod prerequisite;
@@ -64,7 +64,8 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
         let folder = Folder::open()?;
         return crs::write_pins(&folder);
     }
-    ensure().map(|_| ())
+    ensure()?;
+    envoy::ensure_older()
 }
 
 /// Brings everything that is not there yet. Prints one line per item.

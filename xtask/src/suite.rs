@@ -113,6 +113,7 @@ pub(crate) fn deny(arguments: &[String]) -> Outcome<()> {
 /// Cheap steps first: who mistyped learns of it before the long builds.
 fn test_steps(steps: &mut Steps) -> Outcome<()> {
     let fetched = steps.run("fetch", fetch::ensure)?;
+    steps.run("older envoys", fetch::envoy::ensure_older)?;
     let redis = steps.run("redis", fetch::redis::ensure)?;
     steps.run("fmt", || fmt(&["--check".to_owned()]))?;
     steps.run("tidy", || tidy::command(&[]))?;

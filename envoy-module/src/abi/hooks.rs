@@ -56,6 +56,7 @@ pub(super) extern "C" fn envoy_dynamic_module_on_program_init() -> *const c_char
     guarded(ptr::null(), || match load_callbacks() {
         Ok(()) => {
             log_panics();
+            crate::log::init();
             VERSION.as_ptr()
         }
         Err(_) => ptr::null(),

@@ -203,6 +203,7 @@ const CONFIG: &str = r#"{
     "base": false,
     "response": "full",
     "inline_body_bytes": 100,
+    "inline_header_bytes": 400,
     "evaluation_threads": 1,
     "evaluation_queue_max": 2,
     "reload_seconds": 1,
@@ -403,7 +404,14 @@ fn requests_are_judged() {
     let _guard = stubs();
     let config = config(CONFIG);
     let large = |text: &str| format!("{}{text}", "harmless ".repeat(50));
+    let (long, hostile) = (format!("/?b={}", large("")), format!("/?a={}", large("attack")));
     for (path, body, expected) in [
+        (&*long, None, None),
+        (&hostile, None, Some(403)),
+        (&long, Some("harmless".to_owned()), None),
+        (&long, Some("attack".to_owned()), Some(403)),
+        (&long, Some(large("attack")), Some(403)),
+        (&long, Some("a".repeat(4_001)), Some(413)),
         ("/", None, None),
         ("/?a=attack", None, Some(403)),
         ("/", Some("harmless".to_owned()), None),
@@ -424,7 +432,7 @@ fn requests_are_judged() {
         };
         if let Some(body) = &body {
             assert_eq!(status, 1, "the headers wait for the body");
-            assert!(fake.buffer_limit >= 4_000);
+            assert!(path.len() > 400 || fake.buffer_limit >= 4_000);
             fake.received = vec![body.clone().into_bytes()];
             status = unsafe {
                 module::envoy_dynamic_module_on_http_filter_request_body(envoy, filter, true)

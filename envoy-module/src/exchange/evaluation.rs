@@ -1,25 +1,101 @@
-//! The end of a body: rules run over it, on the thread of the stream where it is small, elsewhere where it is not.
+//! Rules run over headers and bodies: on the thread of the stream where there is little, elsewhere where there is much.
 
+use core::time::Duration;
 use std::time::Instant;
 
-use glacis_inspector::{Decision, End, Header, Inspector, Rejection};
+use glacis_engine::Endpoint;
+use glacis_inspector::{Decision, End, Header, Inspector, Mode, Rejection, RequestHead, client_of};
 use glacis_service::Client;
 
 use super::{Exchange, Progress, phase};
 use crate::{
     filter::Shared,
     metrics::Error,
-    stream::{Half, Next, Stream, Wake},
+    stream::{Half, HeaderMap, Next, Stream, Wake},
     waiting::{Promise, waiting},
 };
+
+/// Names and values, in memory of their own.
+pub(super) type Fields = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Copies headers or trailers.
+pub(super) fn own_fields(fields: &[Header<'_>]) -> Fields {
+    fields.iter().map(|field| (field.name.to_vec(), field.value.to_vec())).collect()
+}
+
+fn borrowed(fields: &Fields) -> Vec<Header<'_>> {
+    fields.iter().map(|(name, value)| Header { name, value }).collect()
+}
+
+/// A request's headers and what is known beside them, in memory of their own.
+#[derive(Debug)]
+pub(super) struct OwnedHead {
+    headers: Fields,
+    protocol: Option<&'static str>,
+    end_of_stream: bool,
+    id: String,
+    time: Duration,
+    source: Option<Endpoint>,
+    destination: Option<Endpoint>,
+    lots: [u8; 2],
+    client: Option<Client>,
+}
+
+impl OwnedHead {
+    pub(super) fn new(
+        head: &RequestHead<'_>,
+        protocol: Option<&'static str>,
+        trusted_hops: usize,
+    ) -> Self {
+        let client = client_of(head.source, head.headers, trusted_hops);
+        Self {
+            headers: own_fields(head.headers),
+            protocol,
+            end_of_stream: head.end_of_stream,
+            id: head.id.to_owned(),
+            time: head.time,
+            source: head.source,
+            destination: head.destination,
+            lots: [head.lot, head.audit_lot],
+            client: client.map(|client| client.address.into()),
+        }
+    }
+
+    /// What `judge` makes of it.
+    fn judge<T>(&self, judge: impl FnOnce(&RequestHead<'_>) -> T) -> T {
+        let [lot, audit_lot] = self.lots;
+        judge(&RequestHead {
+            headers: &borrowed(&self.headers),
+            protocol: self.protocol,
+            end_of_stream: self.end_of_stream,
+            id: &self.id,
+            time: self.time,
+            source: self.source,
+            destination: self.destination,
+            user: None,
+            lot,
+            audit_lot,
+        })
+    }
+}
+
+/// What has come behind the headers of a request while they are evaluated elsewhere. Envoy holds the body.
+#[derive(Debug, Default)]
+pub(super) struct Early {
+    /// Whether the whole body is there.
+    pub(super) is_ended: bool,
+    pub(super) trailers: Option<Fields>,
+}
 
 /// What is evaluated.
 #[derive(Debug)]
 pub(super) enum Evaluation {
+    /// The headers of a request.
+    Headers(Box<OwnedHead>),
     /// A body that was handed over, with what is known of its end.
     Body { half: Half, end: End },
     /// The trailers that are its end.
-    Trailers { half: Half, trailers: Vec<(Vec<u8>, Vec<u8>)> },
+    Trailers { half: Half, trailers: Fields },
 }
 
 /// What comes of it.
@@ -40,12 +116,14 @@ struct Job<W: Wake> {
 impl Evaluation {
     const fn half(&self) -> Half {
         match self {
+            Self::Headers(_) => Half::Request,
             Self::Body { half, .. } | Self::Trailers { half, .. } => *half,
         }
     }
 
     const fn phase(&self) -> &'static str {
         match self {
+            Self::Headers(_) => "request_headers",
             Self::Body { half, .. } => phase(*half, "body"),
             Self::Trailers { half, .. } => phase(*half, "trailers"),
         }
@@ -53,11 +131,11 @@ impl Evaluation {
 
     fn run(&self, inspector: &mut Inspector) -> Decision {
         match self {
+            Self::Headers(head) => head.judge(|head| inspector.request_headers(head)),
             Self::Body { half: Half::Request, end } => inspector.request_body(&[], *end),
             Self::Body { half: Half::Response, end } => inspector.response_body(&[], *end),
             Self::Trailers { half, trailers } => {
-                let fields: Vec<Header<'_>> =
-                    trailers.iter().map(|(name, value)| Header { name, value }).collect();
+                let fields = borrowed(trailers);
                 match half {
                     Half::Request => inspector.request_trailers(&fields).0,
                     Half::Response => inspector.response_trailers(&fields),
@@ -89,25 +167,74 @@ impl<W: Wake> Exchange<W> {
         let began = Instant::now();
         let half = evaluation.half();
         inspector.set_deadline(self.filter.engine.shared.deadline(began));
-        if inspector.body_bytes() > self.filter.engine.shared.inline_body_bytes
-            && let Some(waker) = stream.waker()
-        {
+        let is_long = match &evaluation {
+            Evaluation::Headers(_) => true,
+            Evaluation::Body { .. } | Evaluation::Trailers { .. } => {
+                inspector.body_bytes() > self.filter.engine.shared.inline_body_bytes
+            }
+        };
+        if is_long && let Some(waker) = stream.waker() {
             match self.submit(waker, inspector, evaluation) {
                 Ok(()) => {
                     *self.progress_mut(half) = Progress::Evaluation;
                     return Next::HoldAndSlowDown;
                 }
-                Err(mut crowded) => {
-                    let decision = turn_away(&mut crowded, half);
-                    self.inspector = Some(crowded);
-                    return self.decided(stream, half, &decision);
+                Err((mut crowded, evaluation)) => {
+                    let decision = turn_away(&mut crowded, &evaluation);
+                    return self.evaluated(stream, Done { inspector: crowded, half, decision });
                 }
             }
         }
         let decision = evaluation.run(&mut inspector);
-        self.inspector = Some(inspector);
         self.measure(stream, evaluation.phase(), began);
-        self.decided(stream, half, &decision)
+        self.evaluated(stream, Done { inspector, half, decision })
+    }
+
+    /// Goes on after an evaluation, of headers, of a body or of trailers.
+    fn evaluated<S: Stream<Waker = W>>(&mut self, stream: &mut S, done: Done) -> Next {
+        let Done { mut inspector, half, decision } = done;
+        let Some(early) = self.early.take() else {
+            self.inspector = Some(inspector);
+            return self.decided(stream, half, &decision);
+        };
+        self.blocks = inspector.mode() == Mode::Blocking;
+        let decision = match decision {
+            Decision::NeedBody => self.begin_wait(stream, &mut inspector),
+            decision => decision,
+        };
+        self.inspector = Some(inspector);
+        let next = self.decided(stream, half, &decision);
+        if decision == Decision::NeedBody {
+            return self.take_early(stream, early);
+        }
+        if early.trailers.is_some() {
+            self.late_trailers(stream, half, HeaderMap::RequestTrailers);
+        }
+        next
+    }
+
+    /// Hands over what has come of the body while the headers were evaluated.
+    fn take_early<S: Stream<Waker = W>>(&mut self, stream: &mut S, early: Early) -> Next {
+        let half = Half::Request;
+        let Some(mut inspector) = self.inspector.take() else { return Next::Hold };
+        let pieces = stream.held_body();
+        let is_ended = early.is_ended && early.trailers.is_none();
+        let taken = self.take_body(&mut inspector, half, &pieces, is_ended);
+        drop(pieces);
+        match (taken, early.trailers) {
+            (Err(decision), _) => {
+                self.inspector = Some(inspector);
+                self.decided(stream, half, &decision)
+            }
+            (Ok(End::More), Some(trailers)) => {
+                self.evaluate(stream, inspector, Evaluation::Trailers { half, trailers })
+            }
+            (Ok(End::More), None) => {
+                self.inspector = Some(inspector);
+                Next::HoldAndSlowDown
+            }
+            (Ok(end), _) => self.evaluate(stream, inspector, Evaluation::Body { half, end }),
+        }
     }
 
     /// Queues an evaluation. Gives the inspector back when the queue is full.
@@ -116,9 +243,14 @@ impl<W: Wake> Exchange<W> {
         waker: W,
         inspector: Box<Inspector>,
         evaluation: Evaluation,
-    ) -> Result<(), Box<Inspector>> {
+    ) -> Result<(), (Box<Inspector>, Evaluation)> {
         let (waiting, promise) = waiting(waker);
-        let client = inspector.client().map(Client::from);
+        let client = match &evaluation {
+            Evaluation::Headers(head) => head.client,
+            Evaluation::Body { .. } | Evaluation::Trailers { .. } => {
+                inspector.client().map(Client::from)
+            }
+        };
         let job = Job { inspector, evaluation, promise };
         let submitted = match self.filter.engine.evaluators() {
             Some(evaluators) => evaluators.submit_for(client, job, work).map(drop),
@@ -132,33 +264,35 @@ impl<W: Wake> Exchange<W> {
             Err(job) => {
                 // Before the promise, which would wake the stream.
                 drop(waiting);
-                Err(job.inspector)
+                let Job { inspector, evaluation, promise } = job;
+                drop(promise);
+                Err((inspector, evaluation))
             }
         }
     }
 
-    /// Another thread has evaluated the body, or has failed to.
+    /// Another thread has evaluated something, or has failed to.
     pub(crate) fn woken<S: Stream<Waker = W>>(&mut self, stream: &mut S) -> Next {
         let Some(waiting) = self.waiting.take() else { return Next::Continue };
-        let Some(Done { inspector, half, decision }) = waiting.take() else {
-            return self.fail(stream, Error::Fault);
-        };
+        let done = waiting.take();
         drop(waiting);
-        self.inspector = Some(inspector);
-        match self.decided(stream, half, &decision) {
+        let Some(done) = done else { return self.fail(stream, Error::Fault) };
+        let half = done.half;
+        match self.evaluated(stream, done) {
             Next::Continue => Next::Resume(half),
             next => next,
         }
     }
 }
 
-/// The decision on a body for whose evaluation there is no place.
-fn turn_away(inspector: &mut Inspector, half: Half) -> Decision {
-    match half {
-        Half::Request => inspector.body_not_awaited(Rejection::QueueFull),
-        Half::Response => {
-            let rejected = inspector.reject(Rejection::QueueFull);
-            rejected.unwrap_or_else(|| inspector.response_body_overflow())
+/// The decision where there is no place for an evaluation.
+fn turn_away(inspector: &mut Inspector, evaluation: &Evaluation) -> Decision {
+    const FULL: Rejection = Rejection::QueueFull;
+    match (evaluation, evaluation.half()) {
+        (Evaluation::Headers(head), _) => head.judge(|head| inspector.turn_down(head, FULL)),
+        (_, Half::Request) => inspector.body_not_awaited(FULL),
+        (_, Half::Response) => {
+            inspector.reject(FULL).unwrap_or_else(|| inspector.response_body_overflow())
         }
     }
 }

@@ -25,9 +25,13 @@ impl<W: Wake> Exchange<W> {
         let time = now();
         let mut outcome = inspector.finish(time);
         self.filter.metrics.finished(stream, &outcome);
+        let shared = &self.filter.engine.shared;
         if let Some(record) = outcome.audit.take() {
-            self.filter.engine.shared.write_record(record);
+            shared.write_record(record);
         }
+        let rules = inspector.matched_rules().filter(|rule| rule.log).map(|rule| rule.id);
+        self.filter.metrics.rules_matched(stream, &shared.rule_names, rules);
+        self.filter.metrics.reloaded(stream, shared.take_reloads());
         if let Some(profile) = &self.profile {
             profile.pool.keep(*inspector);
         }

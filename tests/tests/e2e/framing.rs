@@ -203,6 +203,17 @@ fn natively() {
     check(&own.0, &over_http1(Trailers::Seen), &ROUTES);
 }
 
+/// Each evaluation, of headers as well, on a thread of its own.
+#[test]
+fn natively_on_threads() {
+    let keys = ["inline_header_bytes: 0", "inline_body_bytes: 0"];
+    let own = Own::native("framing-native-threads", &keys, &[KEEP_TRAILERS, UPSTREAM]);
+    check(&own.0, &over_http2(), &ROUTES);
+    check(&own.0, &over_http1(Trailers::Seen), &ROUTES);
+    let own = Own::native("framing-native-upgrades", &keys, &[]);
+    check(&own.0, &upgrades(), &ROUTES);
+}
+
 #[test]
 fn upgrades_natively() {
     check(native(), &upgrades(), &ROUTES);

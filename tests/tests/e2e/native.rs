@@ -12,7 +12,7 @@ use glacis_tests::envoy::{self, CONFIG};
 use glacis_tests::greedy::dense_form;
 use glacis_tests::http::{Connection, Request};
 use glacis_tests::log::Folder;
-use glacis_tests::stack::{Ports, Stack};
+use glacis_tests::stack::{Ports, Processor, Stack};
 use glacis_tests::{http2, native as stack, settings};
 use serde_json::Value;
 
@@ -53,6 +53,11 @@ fn receipts_are_those_of_ext_proc() {
         Request::post("/echo", "application/json", r#"{"q": "<script>alert(1)</script>"}"#),
         Request::post("/echo", FORM, vec![b'a'; 13_107_201]),
         Request::get("/echo").header("cookie", "a=1; ".repeat(300)),
+        // Headers that are evaluated on another thread.
+        Request::get(&format!("/echo?q={}", "winter+coat+".repeat(1_500))),
+        Request::get(&format!("/echo?q={}&{ATTACK}", "winter+coat+".repeat(1_500))),
+        Request::post("/echo", FORM, ATTACK).header("x-note", "winter ".repeat(1_500)),
+        Request::post("/echo", FORM, "name=Jo").header("x-note", "winter ".repeat(1_500)),
         // Envoy answers in the words of gRPC, whatever the rules take it for.
         Request::post("/echo", "application/grpc+proto", ATTACK)
             .header("x-note", "${jndi:ldap://a}"),
@@ -127,6 +132,86 @@ fn routes_choose_profiles() {
     assert_eq!(counted(&own.0, "glacis_requests.profile.default.verdict.deny"), 2);
 }
 
+/// A profile for each policy, in both hosts.
+const POLICIES: &str = "\
+profiles: {\
+ detect: {mode: detection},\
+ idle: {mode: off},\
+ unsampled: {sample_percent: 0},\
+ excluded: {exclusions: [{tags: [attack-xss], owner: tests, reason: tests, expires: never}]},\
+ page: {block: {status: 406, body: blocked, content_type: text/plain}},\
+ strict: {request_body_bytes_max: 10000},\
+ partial: {request_body_bytes_max: 10000, oversized_body: partial},\
+ pass: {request_body_bytes_max: 10000, oversized_body: pass},\
+ steps: {limits: {rule_steps_max: 500}},\
+ bodies: {directives: SecRequestBodyAccess Off},\
+ responses: {response: full, directives: 'SecResponseBodyAccess On'}}";
+
+/// Routes to these profiles, before the last of the quickstart.
+fn routes_to_profiles() -> String {
+    let names = POLICIES.split(": {").filter_map(|part| part.rsplit([' ', '{', ',']).next());
+    let names = names.filter(|name| !["profiles", "block", "limits"].contains(name));
+    let routes = names.filter(|name| name.chars().all(char::is_alphabetic) && !name.is_empty());
+    let routes: String = routes
+        .map(|name| {
+            format!(
+                "              - name: to-{name}\n                match: {{prefix: /{name}/}}\n                \
+                 route: *route\n                metadata: {{filter_metadata: {{glacis: {{profile: {name}}}}}}}\n"
+            )
+        })
+        .collect();
+    format!("{routes}              - name: closed\n")
+}
+
+/// What each policy makes of a request is the same in both hosts.
+#[test]
+fn policies_are_those_of_ext_proc() {
+    let routes = routes_to_profiles();
+    let last = "              - name: closed\n";
+    let attributes = "[source.address, destination.address, request.protocol]";
+    let with_profile = "[source.address, destination.address, request.protocol, \
+                        xds.route_metadata.filter_metadata.glacis.profile]";
+    let edits = [(last, &*routes), (attributes, with_profile)];
+    let keys = format!("{POLICIES}\ndeadline_ms: 0\ncanary_seconds: 0\n");
+    let of_ext_proc =
+        Own::start("native-policies-peer", Processor::ExtProcWith(keys.leak()), &edits);
+    let own = Own::native("native-policies", &[POLICIES, "deadline_ms: 0"], &[(last, &routes)]);
+    let form = |body: String| Request::post("/echo", FORM, body);
+    let long = |end: &str| format!("a={}{end}", "glacis+and+ice+".repeat(1_000));
+    let dense = dense_form(9_000, 50);
+    let rows: Vec<(&str, Request, u16)> = vec![
+        ("detect", attack("/echo"), 200),
+        ("idle", attack("/echo"), 200),
+        ("idle", form(ATTACK.to_owned()), 200),
+        ("unsampled", form(ATTACK.to_owned()), 200),
+        ("excluded", attack("/echo"), 200),
+        ("excluded", Request::get("/echo?q=1'+or+1=1--+"), 403),
+        ("page", attack("/echo"), 406),
+        ("strict", form(long("")), 413),
+        ("strict", form("a=b".to_owned()), 200),
+        ("partial", form(long("")), 200),
+        ("partial", form(format!("{ATTACK}&{}", long(""))), 403),
+        ("partial", form(long(&format!("&{ATTACK}"))), 200),
+        ("pass", form(format!("{ATTACK}&{}", long(""))), 200),
+        ("steps", form(dense), 503),
+        ("bodies", form(ATTACK.to_owned()), 200),
+        ("responses", Request::get("/echo"), 200),
+    ];
+    for (profile, request, status) in rows {
+        let mut request = request.browser();
+        request.target = format!("/{profile}{}", request.target);
+        let of = |stack: &Stack| {
+            let from = client();
+            let answer = stack.send(from, &request).unwrap();
+            let kind = answer.header("content-type").map(str::to_owned);
+            (answer.status, kind, receipt(stack, from))
+        };
+        let (native, peer) = (of(&own.0), of(&of_ext_proc.0));
+        assert_eq!(native, peer, "{profile}: {} {}", request.method, request.target);
+        assert_eq!(native.0, status, "{profile}: {} {}", request.method, request.target);
+    }
+}
+
 /// A client of gRPC is refused in its own words.
 #[test]
 fn calls_of_grpc_are_refused_in_trailers() {
@@ -181,6 +266,9 @@ fn rules_are_reloaded() {
         ended.store(true, Ordering::Relaxed);
         assert_eq!(load.join().unwrap(), Vec::<u16>::new());
     });
+    assert_eq!(counted(&own.0, "glacis_reloads.result.success"), 1);
+    assert_eq!(counted(&own.0, "glacis_reloads.result.failure"), 1);
+    assert!(counted(&own.0, "glacis_rule_matches.rule_id.9000") > 0);
 }
 
 /// Envoy refuses a configuration with rules that are not good, and says where they are not.
@@ -305,6 +393,29 @@ fn clients_may_go_while_they_are_evaluated() {
     assert_eq!(own.0.send(client(), &attack("/echo")).unwrap().status, 403);
 }
 
+/// Envoy ends while bodies are evaluated: no thread touches what is gone.
+#[test]
+fn envoy_ends_while_bodies_are_evaluated() {
+    let keys = ["evaluation_threads: 1", "deadline_ms: 0"];
+    let mut own = Own::native("native-end", &keys, &[]);
+    let dense = dense_form(1_000_000, 50);
+    let open = || {
+        let mut connection = Connection::open(Some(client()), own.0.proxy()).unwrap();
+        connection.write(&Request::post("/echo", FORM, &*dense).browser().bytes()).unwrap();
+        connection
+    };
+    let _connections: Vec<Connection> = (0..6).map(|_| open()).collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let process = own.0.envoy.process();
+    process.terminate().unwrap();
+    let mut status = None;
+    eventually("Envoy has ended", Duration::from_secs(30), || {
+        status = process.ended();
+        status.is_some()
+    });
+    assert!(status.unwrap().success(), "{status:?}");
+}
+
 /// A body is held up to the limit of the rules, whatever Envoy's own limit is.
 #[test]
 fn large_bodies_reach_the_rules() {
@@ -312,11 +423,44 @@ fn large_bodies_reach_the_rules() {
         "    filter_chains:\n",
         "    per_connection_buffer_limit_bytes: 32768\n    filter_chains:\n",
     );
-    let own = Own::native("native-large", &[], &[small]);
+    let own = Own::native("native-large", &["deadline_ms: 0"], &[small]);
     let large = |end: &str| format!("a={}{end}", "glacis+and+ice+".repeat(20_000));
     for (body, status) in [(large(""), 200), (large(&format!("&{ATTACK}")), 403)] {
         let request = Request::post("/echo", FORM, body).browser();
         let answer = own.0.send(client(), &request).unwrap();
         assert_eq!(answer.status, status, "{:.300}", answer.text());
+    }
+}
+
+/// One file for all supported versions. Older ones lack a callback for receipts, and name the profile of a route in
+/// another field: the receipt is the same.
+#[test]
+fn older_envoys_load_the_module() {
+    let own_field = ("filter_name: waf  # per", "per_route_config_name: waf  # per");
+    let requests = [
+        Request::get("/echo?q=winter+coat"),
+        attack("/echo"),
+        attack("/static/echo"),
+        Request::post("/echo", FORM, format!("a={}&{ATTACK}", "ice+".repeat(10_000))),
+        Request::post("/echo", "application/json", r#"{"q": "<script>alert(1)</script>"}"#),
+    ];
+    for program in settings::older_envoys().unwrap() {
+        let name = program.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
+        let (folder, ports) = (folder(&format!("native-{name}")), Ports::free().unwrap());
+        let old = Own(stack::start_in(&program, &folder, ports, &[], &[own_field], 2).unwrap());
+        for request in &requests {
+            let request = request.clone().browser();
+            let of = |stack: &Stack| {
+                let from = client();
+                let status = stack.send(from, &request).unwrap().status;
+                let mut receipt = receipt(stack, from);
+                // A list without entries cannot be written there.
+                if let Some(entries) = receipt.as_object_mut() {
+                    entries.retain(|_, value| *value != Value::Array(Vec::new()));
+                }
+                (status, receipt)
+            };
+            assert_eq!(of(&old.0), of(native()), "{name}: {} {}", request.method, request.target);
+        }
     }
 }

