@@ -32,13 +32,7 @@ impl Compiler<'_> {
 
         let lowered = self.lower_actions(index, &defaults, &own, !is_starter);
         let mut targets = self.lower_targets(&written);
-        if self.sees_body_as_sent(index, &targets) {
-            for target in &mut targets {
-                if target.variable == Variable::RequestBody {
-                    target.variable = Variable::RequestBodyAsSent;
-                }
-            }
-        }
+        self.show_body_as_sent(index, &mut targets);
         let negated = operator.as_ref().is_some_and(|operator| operator.negated);
         let (operator, needs) = match operator {
             Some(operator) => {
@@ -91,6 +85,13 @@ impl Compiler<'_> {
         };
         rule.only_flows = rule.finds_only_flow();
         Some(rule)
+    }
+
+    fn show_body_as_sent(&self, index: usize, targets: &mut [Target]) {
+        if self.sees_body_as_sent(index, targets) {
+            let bodies = targets.iter_mut().filter(|it| it.variable == Variable::RequestBody);
+            bodies.for_each(|target| target.variable = Variable::RequestBodyAsSent);
+        }
     }
 
     /// Whether `REQUEST_BODY` in this rule is that of JSON and XML bodies, too, as in ModSecurity.
