@@ -369,7 +369,7 @@ impl BodyErrorKind {
             Self::MultipartParts => "Multipart parsing error: Multipart: Too many parts.",
             Self::XmlDepth => "XML parsing error: XML: Parsing depth limit exceeded.",
             Self::XmlEncoding => "XML parsing error: XML: Unsupported encoding.",
-            Self::XmlEntities => "XML parsing error: XML: A DOCTYPE holds what it must not.",
+            Self::XmlEntities => "XML parsing error: XML: A DOCTYPE that is not a published one.",
             Self::XmlNodes => "XML parsing error: XML: Too many nodes.",
             Self::XmlReference => "XML parsing error: XML: Unknown or invalid reference.",
             Self::XmlSyntax => "XML parsing error: XML: Failed parsing document.",
