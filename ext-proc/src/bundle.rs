@@ -192,7 +192,7 @@ profiles:
                     lot: 0,
                     audit_lot: 0,
                 };
-                let said = first.judge(&head, None).name();
+                let said = first.judge(&head).name();
                 assert_eq!(said, expected[i], "{name}: {path} {more:?}");
                 whole.request_headers(&head);
                 let receipt = whole.finish(now).receipt;

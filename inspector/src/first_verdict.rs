@@ -7,6 +7,7 @@
 
 mod bundle;
 
+use core::cell::Cell;
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -53,6 +54,21 @@ pub struct FirstVerdict {
 /// rare, and may take milliseconds.
 pub const FIRST_VERDICT_HEAD_BYTES_MAX: usize = 8 << 10;
 
+/// How often the engine may look at its clock, which it does every 2,048 steps and a few times besides: some 20,000
+/// steps, ten times what a page takes.
+const LOOKS_MAX: u64 = 16;
+
+thread_local! {
+    static LOOKS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A clock that counts how often it is read. It bounds the work for a head, whatever else the machine does, and
+/// however slow code is that runs for the first time.
+fn look() -> u64 {
+    LOOKS.set(LOOKS.get() + 1);
+    LOOKS.get()
+}
+
 impl FirstVerdict {
     /// First verdicts by these rules. `trusted_hops` as in [`Settings`].
     #[must_use]
@@ -67,13 +83,14 @@ impl FirstVerdict {
         Self { inspector: Inspector::new(program, Arc::new(settings)), elsewhere }
     }
 
-    /// What this head says. One whose evaluation is not done by `deadline` is [`First::Suspect`].
-    pub fn judge(&mut self, head: &RequestHead<'_>, deadline: Option<Deadline>) -> First {
+    /// What this head says. One that is long, or takes much work, is [`First::Suspect`].
+    pub fn judge(&mut self, head: &RequestHead<'_>) -> First {
         let bytes = head.headers.iter().map(|header| header.name.len() + header.value.len());
         if bytes.sum::<usize>() > FIRST_VERDICT_HEAD_BYTES_MAX {
             return First::Suspect;
         }
-        self.inspector.set_deadline(deadline);
+        LOOKS.set(0);
+        self.inspector.set_deadline(Some(Deadline::new(look, LOOKS_MAX)));
         // The user is in dynamic metadata, which the host of the full inspection is sent.
         let knows_no_user = self.inspector.program().names_remote_user();
         self.elsewhere.asked.store(knows_no_user, Ordering::Relaxed);

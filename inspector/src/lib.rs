@@ -41,7 +41,6 @@ pub use decision::{Decision, Mode, OBSERVED, Outcome, REJECT, Receipt, Reply, Un
 pub use first_verdict::{
     BundleError, FIRST_VERDICT_HEAD_BYTES_MAX, First, FirstVerdict, RuleBundle,
 };
-pub use glacis_engine::Deadline;
 pub use grpc::code as grpc_code;
 pub use inspector::{End, Inspector};
 pub use pool::Pool;

@@ -123,7 +123,7 @@ fn rules_about_users_give_no_clean_first_verdict() {
         let input = Input::Text { name: "test".into(), text: format!("SecRuleEngine On\n{rule}") };
         let program = Program::build(&[input], &NoFiles, Limits::default());
         let program = Arc::new(program.map_err(|errors| errors.to_string()).unwrap());
-        assert_eq!(FirstVerdict::new(program, 0).judge(&head, None), expected, "{rule}");
+        assert_eq!(FirstVerdict::new(program, 0).judge(&head), expected, "{rule}");
     }
 }
 

@@ -14,7 +14,7 @@ use std::{
 
 use glacis_engine::{Input, Limits, MemoryStore};
 use glacis_inspector::{
-    Deadline, Decision, End, FIRST_VERDICT_HEAD_BYTES_MAX, First, FirstVerdict, Header, Inspector,
+    Decision, End, FIRST_VERDICT_HEAD_BYTES_MAX, First, FirstVerdict, Header, Inspector,
     RequestHead, RuleBundle, Settings, parse_endpoint,
 };
 use glacis_rules::FileSource;
@@ -83,7 +83,7 @@ impl Sides {
     fn check(&mut self, request: &Request) -> First {
         let headers = request.headers();
         let head = request.head(&headers);
-        let first = self.first.judge(&head, None);
+        let first = self.first.judge(&head);
         if self.whole.request_headers(&head) == Decision::NeedBody {
             self.whole.request_body(&request.body, End::Last);
         }
@@ -255,23 +255,29 @@ fn what_asks_elsewhere_is_suspect() {
     ] {
         let bundle = RuleBundle::of_text("rules", &format!("SecRuleEngine On\n{rules}"));
         let mut first = FirstVerdict::new(Arc::new(bundle.build().unwrap()), 0);
-        assert_eq!(first.judge(&request.head(&headers), None), expected, "{rules}");
+        assert_eq!(first.judge(&request.head(&headers)), expected, "{rules}");
     }
 }
 
-/// A head is bounded in bytes and in time: ext_proc is asked about what goes beyond.
+/// A head is bounded in bytes and in work: ext_proc is asked about what goes beyond.
 #[test]
 fn what_takes_too_long_is_suspect() {
-    let clean = |path: Vec<u8>, deadline: Option<Deadline>| {
+    let clean = |path: Vec<u8>, rules: &str| {
         let request = Request { method: b"GET".to_vec(), path, ..Request::default() };
-        let bundle = RuleBundle::of_text("rules", "SecRuleEngine On\nSecAction \"id:1,nolog\"");
+        let bundle = RuleBundle::of_text("rules", &format!("SecRuleEngine On\n{rules}"));
         let mut first = FirstVerdict::new(Arc::new(bundle.build().unwrap()), 0);
-        first.judge(&request.head(&request.headers()), deadline)
+        first.judge(&request.head(&request.headers()))
     };
     let of_others = ":method".len() + "GET".len() + ":path".len();
     let longest = FIRST_VERDICT_HEAD_BYTES_MAX - of_others;
-    assert_eq!(clean(vec![b'/'; longest], None), First::Clean);
-    assert_eq!(clean(vec![b'/'; longest + 1], None), First::Suspect);
-    assert_eq!(clean(vec![b'/'], Some(Deadline::new(|| 5, 6))), First::Clean);
-    assert_eq!(clean(vec![b'/'], Some(Deadline::new(|| 6, 6))), First::Suspect);
+    assert_eq!(clean(vec![b'/'; longest], ""), First::Clean);
+    assert_eq!(clean(vec![b'/'; longest + 1], ""), First::Suspect);
+    // Each rule looks at 500 arguments.
+    let rules = |count: u32| -> String {
+        let rule = |id| format!("SecRule ARGS \"@contains %{{tx.a}}x\" \"id:{id},nolog,pass\"\n");
+        (1..=count).map(rule).collect()
+    };
+    let many = [b"/?".to_vec(), b"a=b&".repeat(500)].concat();
+    assert_eq!(clean(many.clone(), &rules(4)), First::Clean);
+    assert_eq!(clean(many, &rules(200)), First::Suspect);
 }

@@ -169,7 +169,7 @@ impl Stack {
     /// If the admin port does not answer.
     pub fn processor_is_healthy(&self) -> Outcome<bool> {
         // With the native module, Envoy is the processor.
-        let is_native = !self.folder.read(envoy::CONFIG).contains("name: glacis-ext-proc");
+        let is_native = !self.folder.read(envoy::CONFIG).contains("glacis-ext-proc");
         Ok(is_native || self.envoy.stat("cluster.glacis-ext-proc.membership_healthy")? > 0)
     }
 

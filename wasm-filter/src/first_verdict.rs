@@ -31,16 +31,11 @@ mod with_engine {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
     use glacis_inspector::{
-        Deadline, FirstVerdict as Judge, Header, RequestHead, RuleBundle, parse_endpoint,
-        request_id,
+        FirstVerdict as Judge, Header, RequestHead, RuleBundle, parse_endpoint, request_id,
     };
     use std::cell::RefCell;
     use std::sync::Arc;
     use std::time::Duration;
-
-    /// Half of what a head may cost a worker. The engine looks at the clock now and then; what is not done by then is
-    /// suspect, and ext_proc is asked.
-    const TIME_NS: u64 = 500_000;
 
     /// Gives first verdicts.
     #[derive(Debug)]
@@ -94,8 +89,7 @@ mod with_engine {
                 audit_lot: 0,
             };
             let mut judge = self.judge.try_borrow_mut().ok()?;
-            let deadline = Deadline::new(host::now_ns, host::now_ns().saturating_add(TIME_NS));
-            Some(judge.judge(&head, Some(deadline)).name())
+            Some(judge.judge(&head).name())
         }
     }
 

@@ -511,7 +511,8 @@ pub fn process(
         }
         Processor::Xml => plain(xml::parse(body, limits, scratch, sink)),
         Processor::Text => {
-            plain(text::parse(body, limits.json_depth_max, argument_separator, scratch, sink))
+            let depth_max = limits.json_depth_max;
+            plain(text::parse(content_type, body, depth_max, argument_separator, scratch, sink))
         }
         Processor::Raw => plain(None),
     };

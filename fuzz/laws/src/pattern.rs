@@ -60,6 +60,10 @@ const NAME_RULES: [&str; 2] = [
 
 /// A selector takes the names that the pattern finds as an operator.
 fn selectors(pattern: &str, names: &[&[u8]]) {
+    // Macros are expanded in operators only.
+    if pattern.contains("%{") {
+        return;
+    }
     let [operator, selector] = NAME_RULES;
     let Some(operator) = with_parameter(operator, &format!("(?i){pattern}")) else { return };
     let Some(selector) = with_selector(selector, pattern) else { return };

@@ -152,10 +152,10 @@ fn others() -> Vec<(&'static str, u64, Request, u16)> {
         (
             "method",
             911,
-            Request { method: "PUT".into(), ..Request::post("/echo", json, "{}") },
+            Request { method: "PROPFIND".into(), ..Request::post("/echo", json, "{}") },
             403,
         ),
-        ("content type", 920, Request::post("/echo", "text/plain", "ice"), 403),
+        ("content type", 920, Request::post("/echo", "application/x-java", "ice"), 403),
         ("argument name", 942, Request::get(&format!("/echo?{sqli}=1")), 403),
         ("unparsable body", 100, Request::post("/echo", json, "{\"a\": "), 400),
     ]

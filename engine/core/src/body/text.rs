@@ -7,10 +7,13 @@
 //!   error, and is the argument `text` besides what could be read of it.
 //! - What begins with a name of up to 256 bytes and `=` is a form. A name is made of what clients do not escape in forms,
 //!   and of escapes.
-//! - Everything else is one argument with the name `text`.
+//! - Everything else is one argument with the name `text`; but for bytes of no type (`octet-stream`) with a NUL among
+//!   them, which are no text.
 //!
 //! Only limits are errors.
 #![deny(clippy::indexing_slicing)]
+
+use memchr::memchr;
 
 use super::{
     BodyError, BodyErrorKind, BodyScratch, BodySink, Room, json, json::Values, urlencoded,
@@ -24,6 +27,7 @@ const NAME: &[u8] = b"text";
 
 /// Reports the arguments of `body` and returns the first limit that was reached.
 pub(super) fn parse(
+    content_type: &[u8],
     body: &[u8],
     depth_max: usize,
     separator: u8,
@@ -39,8 +43,20 @@ pub(super) fn parse(
             return error;
         }
     }
+    if is_of_no_type(content_type) && memchr(0, body).is_some() {
+        return None;
+    }
     let is_full = sink.argument(NAME, body) == Room::Full;
     is_full.then_some(BodyError { kind: BodyErrorKind::ArgumentsFull, offset: 0 })
+}
+
+/// Whether the type says that these are bytes, and no more.
+fn is_of_no_type(content_type: &[u8]) -> bool {
+    let media_type = content_type.split(|&byte| byte == b';').next().unwrap_or_default();
+    let media_type = media_type.trim_ascii();
+    [&b"application/octet-stream"[..], b"binary/octet-stream"]
+        .iter()
+        .any(|known| media_type.eq_ignore_ascii_case(known))
 }
 
 fn looks_like_json(body: &[u8]) -> bool {

@@ -44,6 +44,16 @@ fn text_is_read_as_what_it_looks_like() {
     }
 }
 
+/// Bytes of no type are text as long as they have no NUL; in text a NUL is for rules to see.
+#[test]
+fn bytes_are_no_text() {
+    let bytes = "application/octet-stream; a=b";
+    check(Processor::Text, bytes, "plain", &["a text=plain"]);
+    check(Processor::Text, bytes, "plain\0", &[]);
+    check(Processor::Text, bytes, "{\"a\":\"x\0\"}", &["a json.a=x\\x00"]);
+    check(Processor::Text, "text/plain", "plain\0", &["a text=plain\\x00"]);
+}
+
 #[test]
 fn limits_of_text_are_errors() {
     for body in ["a=1&b=2&c=3", "[1,2,3]"] {
