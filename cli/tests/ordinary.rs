@@ -104,8 +104,8 @@ fn nothing_ordinary_is_refused_at_level_1() {
     }
 }
 
-/// What an API needs is in the way of CRS as it comes, and nothing else is: the defaults of Glacis let it pass, and so
-/// does a set-up of one's own.
+/// CRS's own defaults block these requests of APIs, for their method or media type alone. The defaults of Glacis pass
+/// them, and so does a `crs-setup.conf` that allows both.
 #[test]
 fn what_apis_need_passes() {
     let lines = read("needs-setup.jsonl");

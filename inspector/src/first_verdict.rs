@@ -54,8 +54,8 @@ pub struct FirstVerdict {
 /// rare, and may take milliseconds.
 pub const FIRST_VERDICT_HEAD_BYTES_MAX: usize = 8 << 10;
 
-/// How often the engine may look at its clock, which it does every 2,048 steps and a few times besides: some 20,000
-/// steps, ten times what a page takes.
+/// How often the engine may read its clock, which it does at the beginning of a phase and after every 2,048 steps of
+/// rules: at most 32,768 steps.
 const LOOKS_MAX: u64 = 16;
 
 thread_local! {

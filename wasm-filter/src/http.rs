@@ -32,11 +32,13 @@ struct Pending {
     bytes: u64,
     /// MiB of them that are counted.
     mib: u32,
+    /// It has gone beyond what its client may hold, in shadow mode.
+    is_beyond: bool,
 }
 
 impl Pending {
     const fn of(client: u64) -> Self {
-        Self { client, bytes: 0, mib: 0 }
+        Self { client, bytes: 0, mib: 0, is_beyond: false }
     }
 
     /// Takes further bytes. Says how many MiB more are to be counted.
@@ -74,6 +76,10 @@ impl Http {
             pending.mib = pending.mib.saturating_add(more);
         }
         let verdict = beyond?;
+        // In shadow mode the body goes on: it is counted once.
+        if std::mem::replace(&mut pending.is_beyond, true) {
+            return None;
+        }
         host::note_verdict(&policy.property(verdict, &[]));
         plugin.counters.body_cut();
         Answer::new(&verdict.into(), policy.rate_limits(), host::request_id)

@@ -280,7 +280,7 @@ mod tests {
         assert!(!one.grow(&shared, 7, 1, T0) && !other.grow(&shared, 7, 3, T0));
         assert!(one.grow(&shared, 7, 1, T0) && other.grow(&shared, 7, 1, T0));
         assert!(!one.begin(&shared, 7, T0), "a small body");
-        assert!(one.begin(&shared, 8, T0) || !one.grow(&shared, 8, 4, T0), "another client");
+        assert!(!one.begin(&shared, 8, T0) && !one.grow(&shared, 8, 4, T0), "another client");
         // What was not counted is not taken back.
         other.end(&shared, 7, 3, T0);
         assert!(!one.grow(&shared, 7, 3, T0) && one.grow(&shared, 7, 1, T0));

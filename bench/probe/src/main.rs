@@ -11,7 +11,7 @@
 //! `glacis-bench-probe hostile RULES.conf SIZES [FAMILY]` tells what requests cost that were made to cost
 //! much, at each of the sizes; `glacis-bench-probe search RULES.conf SECONDS` looks for dearer ones.
 //!
-//! `glacis-bench-probe bounds RULES.conf BYTES` tells the time and the memory of bodies of that size.
+//! `glacis-bench-probe bounds RULES.conf BYTES` prints the CPU time and the memory that bodies of this size take.
 //!
 //! `cargo xtask bench counts`, `load` and `hostile` run it and compare.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]

@@ -139,7 +139,7 @@ variables! {
     RemoteAddr "REMOTE_ADDR" Scalar 1 Same "Address of the client.";
     RemoteHost "REMOTE_HOST" Scalar 1 Same "Address of the client: names are not looked up.";
     RemotePort "REMOTE_PORT" Scalar 1 Same "Port of the client.";
-    RemoteUser "REMOTE_USER" Scalar 1 Same "The user whom the host names; otherwise the name in an Authorization header of scheme Basic, which nobody has verified.";
+    RemoteUser "REMOTE_USER" Scalar 1 Varies "The user whom the host names; otherwise the name in an Authorization header of scheme Basic, which nobody has verified.";
     ReqbodyError "REQBODY_ERROR" Scalar 2 Varies "1 when the body processor failed.";
     ReqbodyErrorMsg "REQBODY_ERROR_MSG" Scalar 2 Varies "Why it failed.";
     ReqbodyProcessor "REQBODY_PROCESSOR" Scalar 1 Same "URLENCODED, MULTIPART, JSON, JSONLINES, XML, TEXT, RAW or empty.";

@@ -92,6 +92,14 @@ mod tests {
         }
     }
 
+    /// Trailers may bring the header that names a user, and so another user than none.
+    #[test]
+    fn trailers_may_name_the_user() {
+        let rule = "SecRule REMOTE_USER \"!@streq z\" \"id:409,phase:2,deny\"\n";
+        let program = Arc::new(generated::of_text(rule));
+        assert!(!refuses_with_body(&program, b"POST /b HTTP/1.1\nHost: a"));
+    }
+
     /// Scores that a body may lower, or that a rule compares otherwise, refuse nothing on the head.
     #[test]
     fn what_a_body_may_undo_is_no_refusal() {

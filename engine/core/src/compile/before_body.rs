@@ -11,11 +11,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Compiler, fold::Known, settle::chain};
+use super::{Compiler, effects, fold::Known, settle::chain};
 use crate::{
     expand::{Expression, Segment},
     id::{LaneId, Phase, RuleIndex, RuleSet, TxSlot},
-    operator::{Capture, Comparison, Deferred, Operator, leading_integer},
+    operator::{Capture, Comparison, Operator, leading_integer},
     program::{Change, Ctl, Disruptive, Flow, MatchAction, Rule, Select, SetVar, Target, TxKey},
     variable::{UnderBody, Variable},
 };
@@ -23,9 +23,9 @@ use crate::{
 /// How the outcome of something on the head alone relates to its outcome on the whole request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Relation {
-    /// They are the same.
+    /// Both are the same.
     Same,
-    /// What is so on the head is so on the whole; more may be.
+    /// What matches on the head matches on the whole request, which may bring further matches or a higher number.
     Grows,
     /// Nothing is known.
     Unknown,
@@ -155,7 +155,7 @@ impl Analysis<'_, '_> {
         }
     }
 
-    /// What a match that a body may add makes of a member to which it adds this number.
+    /// The effect on a member of `TX` of adding this number to it in a match that only a body may bring about.
     fn of_increment(&self, text: &Expression) -> Relation {
         let number = self.constants.evaluate(text);
         match number.is_some_and(|number| leading_integer(&number) >= 0) {
@@ -248,27 +248,12 @@ impl Affected {
     }
 
     fn of_parameter(&self, operator: &Operator) -> Relation {
-        match operator {
-            Operator::Number(_, text) | Operator::Text(_, text) => {
-                self.of_text(text).at_most(Relation::Same)
-            }
-            // The host answers, or a limit on patterns that a body may use up.
-            Operator::Deferred(Deferred::GeoLookup | Deferred::Rbl(_) | Deferred::Rx(..)) => {
-                Relation::Unknown
-            }
-            Operator::Rx(_)
-            | Operator::RxGlobal(_)
-            | Operator::Pm(_)
-            | Operator::IpMatch(_)
-            | Operator::ValidateByteRange(_)
-            | Operator::ValidateUrlEncoding
-            | Operator::ValidateUtf8Encoding
-            | Operator::DetectSqli
-            | Operator::DetectXss
-            | Operator::Verify(..)
-            | Operator::UnconditionalMatch
-            | Operator::NoMatch => Relation::Same,
+        // The host answers, or a limit on patterns that a body may use up.
+        if let Operator::Deferred(_) = operator {
+            return Relation::Unknown;
         }
+        let text = effects::parameter(operator);
+        text.map_or(Relation::Same, |text| self.of_text(text).at_most(Relation::Same))
     }
 
     fn of_target(&self, rule: &Rule, operator: &Operator, target: &Target) -> Relation {
@@ -295,7 +280,7 @@ impl Affected {
         if target.count { values.at_most(Relation::Same) } else { values }
     }
 
-    /// What an expression gives: the same, a larger number, or anything.
+    /// How the number that an expression expands to changes with a body.
     fn of_number(&self, text: &Expression) -> Relation {
         match text.segments() {
             [Segment::Tx(slot)] => self.of_slot(*slot),

@@ -98,7 +98,7 @@ fn of_target<'r>(rule: &'r Rule, target: &'r Target, effects: &mut Vec<Effect<'r
 }
 
 /// The text that an operator expands before it is asked.
-fn parameter(operator: &Operator) -> Option<&Expression> {
+pub(super) fn parameter(operator: &Operator) -> Option<&Expression> {
     match operator {
         Operator::Number(_, text) | Operator::Text(_, text) => Some(text),
         Operator::Deferred(deferred) => match deferred {

@@ -68,11 +68,11 @@ impl Folded {
     }
 }
 
-/// What is known of rules before there is a request.
+/// The results of all analyses of rules.
 pub(super) struct Foresight {
-    /// What was evaluated; `None` where that is nothing.
+    /// The rules that were folded; `None` if there are none.
     pub(super) folded: Option<Folded>,
-    /// What the rest does unseen.
+    /// The chains whose stores are dead.
     pub(super) unseen: UnseenChains,
     /// See [`super::before_body`].
     pub(super) unknown_before_body: Option<RuleSet>,
@@ -107,7 +107,7 @@ pub(super) struct Known {
 }
 
 impl Compiler<'_> {
-    /// Finds out what is known of rules before there is a request.
+    /// Runs all analyses of rules.
     pub(super) fn foresee(
         &self,
         rules: &[Rule],
