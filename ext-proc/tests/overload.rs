@@ -132,7 +132,6 @@ async fn in_detection_mode_a_full_queue_gives_back_what_is_in_full_duplex() {
 /// A profile that only looks on refuses nothing because it is slow.
 #[tokio::test(flavor = "multi_thread")]
 async fn in_detection_mode_late_requests_pass() {
-    const PASSED: &str = "request_body allow/headers uninspected=late mode=detection_only";
     let config =
         format!("{ONE_THREAD}mode: detection\ndeadline_ms: 100\nevaluation_queue_max: 1\n");
     let service = Service::start(&config, SLOW).await;
@@ -141,7 +140,11 @@ async fn in_detection_mode_late_requests_pass() {
         streams.push(begin(&service).await);
     }
     for stream in &mut streams {
-        assert_eq!(stream.answer().await, PASSED);
+        // By the stream, which was told of the headers, or by the engine, which has seen the body.
+        let answer = stream.answer().await;
+        let is_passed = answer.starts_with("request_body allow/")
+            && answer.ends_with(" uninspected=late mode=detection_only");
+        assert!(is_passed, "{answer}");
         // Nothing more is answered, and it is no error.
         assert_eq!(stream.answer().await, "end");
     }
