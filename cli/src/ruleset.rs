@@ -84,6 +84,7 @@ pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
                 let found = glacis_rules::crs(dir);
                 let mut found = found.map_err(|error| Fault::Input(error.to_string()))?;
                 // Behind the base configuration and crs-setup.conf.
+                defaults.weigh(&mut found);
                 found.splice(2..2, defaults.input());
                 // The base configuration comes with CRS, unless it was given a place before.
                 let base = glacis_rules::base();

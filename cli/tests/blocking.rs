@@ -78,11 +78,11 @@ impl Seen {
     }
 }
 
-/// The options that name CRS and the configuration `path`, in order.
+/// The options that name CRS, with the scores that its authors gave, and the configuration `path`, in order.
 fn ruleset(path: &str) -> Vec<String> {
     let crs = crs();
-    let own = ["--rules".to_owned(), path.to_owned()];
-    let whole = ["--crs".to_owned(), crs.to_str().unwrap().to_owned()];
+    let own = vec!["--rules".to_owned(), path.to_owned()];
+    let whole = ["--crs", crs.to_str().unwrap(), "--defaults", "crs"].map(str::to_owned).to_vec();
     if path.ends_with(".after.conf") {
         return [whole, own].concat();
     }

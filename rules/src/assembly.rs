@@ -57,7 +57,10 @@ impl Assembly<'_> {
         };
         // The first input is the base configuration, if there is one; the set-up of CRS is the next.
         let mut rest = rules.split_off(usize::from(self.base).min(rules.len()));
-        let after_setup = rest.split_off(usize::from(self.crs.is_some()).min(rest.len()));
+        let mut after_setup = rest.split_off(usize::from(self.crs.is_some()).min(rest.len()));
+        if self.base {
+            self.defaults.weigh(&mut after_setup);
+        }
         let mut inputs = rules;
         inputs.extend(text("setup", self.setup));
         let setup_end = inputs.len();

@@ -5,6 +5,9 @@ use glacis_engine::Input;
 /// The name under which [`Defaults::input`] appears in messages.
 pub const DEFAULTS_NAME: &str = "glacis:defaults";
 
+/// The name under which the rules of [`Defaults::weigh`] appear in messages.
+pub const WEAK_NAME: &str = "glacis:weak";
+
 /// What applies where neither `crs-setup.conf` nor a typed setting says anything.
 ///
 /// `docs/reference/defaults.md` lists what differs, and why.
@@ -40,5 +43,30 @@ impl Defaults {
             Self::Crs => return None,
         };
         Some(Input::Text { name: DEFAULTS_NAME.to_owned(), text: text.to_owned() })
+    }
+
+    /// Puts the rules that count weak signals for less before the rules of CRS that add up scores
+    /// (`REQUEST-949-BLOCKING-EVALUATION.conf`); nowhere for [`Self::Crs`], or where there is no such file.
+    ///
+    /// They have the ids 100080 to 100089.
+    pub fn weigh(self, inputs: &mut Vec<Input>) {
+        let text = match self {
+            Self::Glacis => include_str!("../base/weak.conf"),
+            Self::Crs => return,
+        };
+        if let Some(at) = inputs.iter().position(adds_up_scores) {
+            let input = Input::Text { name: WEAK_NAME.to_owned(), text: text.to_owned() };
+            inputs.insert(at, input);
+        }
+    }
+}
+
+fn adds_up_scores(input: &Input) -> bool {
+    match input {
+        Input::File(path) => {
+            let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
+            name.starts_with("REQUEST-") && name.contains("-BLOCKING-EVALUATION")
+        }
+        Input::Text { .. } => false,
     }
 }

@@ -32,7 +32,7 @@ pub use assembly::{Assembled, Assembly};
 pub use crs::crs;
 pub use crs_settings::CrsSettings;
 pub use date::{Date, DateError};
-pub use defaults::{DEFAULTS_NAME, Defaults};
+pub use defaults::{DEFAULTS_NAME, Defaults, WEAK_NAME};
 pub use exclusion::{
     EXCLUSION_ID_MIN, EXCLUSIONS_MAX, Exclusion, ExclusionError, ExclusionRules, exclusion_rules,
 };

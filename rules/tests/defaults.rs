@@ -146,17 +146,147 @@ fn the_rest_is_refused() {
     }
 }
 
+/// Values of ordinary traffic in which CRS by itself finds one signal.
+const WEAK: &[&str] = &[
+    "/t?nt_cinf=http/1.1",
+    "/concat/??/css/a.css,/css/b.css",
+    "/t?loc=window.history",
+    "/app/config.json",
+    "/static/sys/pixel.gif",
+    "/t?page=https%3A%2F%2Fads.example%2Factivity;ord=1?",
+    "/t?referrer=%24%7Breferer_url%7D",
+    "/t?id=~-7c0t5ybvo_u9c3udqldo_yxii5kdm",
+    "/t?sid=9eQhzPGwFHs0x9VGs2tla!320502919!-235010274",
+    "/t?scp=stype%3Droot%26url%3Dwww.%26ref%3D%26adv%3D%26pos%3Dboard1%26c%3D%26id%3D37",
+    // The same rule in two values is still one signal.
+    "/t?scp=stype%3Droot%26url%3Dwww.%26ref%3D%26adv%3D%26pos%3Dboard1%26c%3D%26id%3D37\
+     &scq=stype%3Droot%26url%3Dwww.%26ref%3D%26adv%3D%26pos%3Dboard1%26c%3D%26id%3D38",
+    "/t?deb=1-0-5-1-1--1",
+    "/t?n=2147483648",
+    "/t?html=%3Cdiv%3E%3Cform%20action%3D%22%22%20method%3D%22post%22%3E",
+    "/t?modules=core,modules%24size,modules%24state",
+    "/graphql?query=query%20P(%24first%3AInt!)%7Bitems(first%3A%24first)%7Bedges%7B%20node%20%7Bid%7D%7D%7D%7D",
+];
+
+#[test]
+fn one_weak_signal_does_not_block() {
+    let (ours, plain) = (program(Defaults::Glacis, ""), program(Defaults::Crs, ""));
+    for uri in WEAK {
+        assert!(!is_blocked(&ours, uri, &("GET", &[], b"")), "{uri}");
+        assert!(is_blocked(&plain, uri, &("GET", &[], b"")), "CRS by itself: {uri}");
+    }
+}
+
+#[test]
+fn two_of_them_do_and_so_does_a_strong_one() {
+    let ours = program(Defaults::Glacis, "");
+    for uri in [
+        // Commands, and a perl that is given a program.
+        "/t?q=%7C%20perl%20-e%20%27print%20%22X%22%27",
+        "/t?a=http/1.1&b=2147483648&c=%24%7Bname%7D",
+        "/t?q=%2Fetc%2Fpasswd",
+        "/t?q=1%27%20or%20%271%27%3D%271",
+        "/.git/config",
+        "/t?q=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E",
+        "/t?q=%24%7Bjndi%3Aldap%3A%2F%2Fx%2Fa%7D",
+    ] {
+        assert!(is_blocked(&ours, uri, &("GET", &[], b"")), "{uri}");
+    }
+}
+
+/// Each rule that counts for less adds a critical score in CRS, by an action of its first rule: that score is what is taken
+/// back.
+#[test]
+fn weak_rules_are_critical_ones_of_the_first_level() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let weak = fs::read_to_string(root.join("base/weak.conf")).unwrap();
+    let folder = root.join("../.fetched/crs-4.25.0/rules");
+    let mut crs = String::new();
+    for file in fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "conf") {
+            crs.push_str(&fs::read_to_string(path).unwrap());
+        }
+    }
+    let ids: Vec<&str> = weak
+        .lines()
+        .filter_map(|line| line.strip_prefix("SecRuleUpdateActionById "))
+        .filter_map(|rest| rest.split_whitespace().next())
+        .collect();
+    assert!(ids.len() > 15, "{ids:?}");
+    for id in ids {
+        let at = crs.find(&format!("\"id:{id},")).unwrap_or_else(|| panic!("{id} is not in CRS"));
+        let rule = crs[at..].split("\nSecRule").next().unwrap();
+        let adds = "setvar:'tx.inbound_anomaly_score_pl1=+%{tx.critical_anomaly_score}'";
+        assert!(rule.contains(adds) && !rule.contains("    chain"), "{id}: {rule}");
+    }
+}
+
+/// `../` as lenient decoders read it, in an argument of a form, where CRS sees decoded bytes.
+#[test]
+fn traversal_in_unusual_encodings_is_refused() {
+    let (ours, plain) = (program(Defaults::Glacis, ""), program(Defaults::Crs, ""));
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    let mut missed = 0;
+    for spelling in [
+        "%c0%ae%c0%ae%c0%af",
+        "%c0%5e%c0%5e/",
+        "%fc%80%80%80%80%ae%fc%80%80%80%80%ae/",
+        "%e0%80%ae%e0%80%ae%5c",
+        "..%c1%9c",
+        "..%u2215",
+        "%uff0e%uff0e/",
+        "..%ef%bc%8f",
+        "%25c0%25ae%25c0%25ae%25c0%25af",
+    ] {
+        let body = format!("f={spelling}{spelling}x");
+        let row: Row<'_> = ("POST", &form, body.as_bytes());
+        assert!(is_blocked(&ours, "/", &row), "{spelling}");
+        missed += u32::from(!is_blocked(&plain, "/", &row));
+    }
+    assert!(missed > 2, "CRS by itself misses {missed}");
+    for ordinary in ["wait%2E%2E.%2Fok", "see%20a/..%20b", "100%25%20u%2F2215", "what%3F%3F/x"] {
+        let body = format!("f={ordinary}");
+        assert!(!is_blocked(&ours, "/", &("POST", &form, body.as_bytes())), "{ordinary}");
+    }
+}
+
+/// `1' UNION SELECT login, password FROM users-- -`, encoded.
+#[test]
+fn attacks_in_nested_encodings_are_refused() {
+    let (ours, plain) = (program(Defaults::Glacis, ""), program(Defaults::Crs, ""));
+    let json = [("Content-Type", "application/json")];
+    const BASE64: &str = "MScgVU5JT04gU0VMRUNUIGxvZ2luLCBwYXNzd29yZCBGUk9NIHVzZXJzLS0gLQ==";
+    let uri = format!("/?q={}", BASE64.replace('=', "%3D"));
+    let body = format!("{{\"records\":[{{\"data\":\"{BASE64}\"}}]}}");
+    let cookie = format!("state={}", BASE64.replace('=', "%3D"));
+    for (program, is_expected) in [(&ours, true), (&plain, false)] {
+        assert_eq!(is_blocked(program, &uri, &("GET", &[], b"")), is_expected);
+        let row: Row<'_> = ("POST", &json, body.as_bytes());
+        assert_eq!(is_blocked(program, "/", &row), is_expected);
+        assert_eq!(is_blocked(program, "/", &("GET", &[("Cookie", &cookie)], b"")), is_expected);
+    }
+}
+
 /// The document has a row for each rule.
 #[test]
 fn the_reference_names_every_rule() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let rules = fs::read_to_string(root.join("base/defaults.conf")).unwrap();
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    let rules = read("base/defaults.conf");
+    let weak = read("base/weak.conf");
     let reference = fs::read_to_string(root.join("../docs/reference/defaults.md")).unwrap();
     let ids = rules.split("id:").skip(1).map(|rest| &rest[..6]);
     let removed = rules.lines().filter_map(|line| line.strip_prefix("SecRuleRemoveById "));
     let mut rows = 0;
-    for id in ids.chain(removed.flat_map(str::split_whitespace)) {
-        assert!(reference.contains(&format!("| {id}")), "{id} is not in the reference");
+    let updated = weak
+        .lines()
+        .filter_map(|line| line.strip_prefix("SecRuleUpdateActionById ")?.split(' ').next());
+    for id in ids.chain(removed.flat_map(str::split_whitespace)).chain(updated) {
+        let is_named = reference.lines().any(|line| {
+            line.starts_with('|') && line.split('|').nth(1).is_some_and(|cell| cell.contains(id))
+        });
+        assert!(is_named, "{id} is not in the reference");
         rows += 1;
     }
     assert!(rows > 9);

@@ -8,7 +8,7 @@
 use std::{fmt::Write as _, fs, path::PathBuf};
 
 use glacis_engine::{GateKind, GatedRule, Input, Limits, Phase, Program};
-use glacis_rules::FileSource;
+use glacis_rules::{Defaults, FileSource};
 
 /// The pinned CRS with the base configuration at paranoia level 4: all of its rules can run.
 fn program() -> Program {
@@ -85,7 +85,7 @@ fn the_fast_path_covers_what_it_covered() {
 }
 
 /// A golden file says what is, not what must be: as many rules as these are evaluated when rules are loaded, with the
-/// base configuration, at the paranoia level that CRS sets.
+/// base configuration and the defaults of Glacis, at the paranoia level that CRS sets.
 #[test]
 fn constant_folding_covers_the_configuration_of_crs() {
     const FLOOR: [(Phase, usize); 4] = [
@@ -94,7 +94,9 @@ fn constant_folding_covers_the_configuration_of_crs() {
         (Phase::ResponseHeaders, 30),
         (Phase::ResponseBody, 30),
     ];
-    let inputs = inputs().split_off(1);
+    let mut inputs = inputs().split_off(1);
+    Defaults::Glacis.weigh(&mut inputs);
+    inputs.splice(2..2, Defaults::Glacis.input());
     let program = Program::build(&inputs, &FileSource::new(), Limits::default()).unwrap();
     for (phase, floor) in FLOOR {
         let folded = program.fast_path().filter(|rule| rule.phase == phase && rule.folded).count();

@@ -121,6 +121,11 @@ pub(crate) const DIRECTIVES: &[Entry] = &[
     off_only("SecInterceptOnError"),
     full("SecMarker", ""),
     full(
+        "SecNestedDecoding",
+        "Of Glacis: `On` shows rules what arguments and cookies hold that are base64, JSON or XML as a whole, two \
+         levels deep, as further values of the same name. `Off` is the default; the defaults of Glacis switch it on.",
+    ),
+    full(
         "SecPatternLimitAction",
         "Of Glacis: what becomes of a request for which a pattern has reached its limit of steps. `Reject` with 400, \
          or 500 for a response, the default, or `ProcessPartial`.",

@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) response_body_access: bool,
     /// Whether compressed request bodies are decoded; they are an error otherwise.
     pub(crate) request_body_decompression: bool,
+    /// Whether base64, JSON and XML in arguments and cookies are looked into.
+    pub(crate) nested_decoding: bool,
     pub(crate) request_body_limit_action: LimitAction,
     pub(crate) response_body_limit_action: LimitAction,
     /// What becomes of a transaction whose rules take too many steps.
@@ -64,6 +66,7 @@ impl Default for Settings {
             request_body_access: false,
             response_body_access: false,
             request_body_decompression: true,
+            nested_decoding: false,
             request_body_limit_action: LimitAction::Reject,
             response_body_limit_action: LimitAction::ProcessPartial,
             rule_steps_limit_action: LimitAction::Reject,
@@ -111,6 +114,7 @@ impl Settings {
             "secrequestbodydecompression" => {
                 self.request_body_decompression = on_off(one(name, arguments)?)?;
             }
+            "secnesteddecoding" => self.nested_decoding = on_off(one(name, arguments)?)?,
             "secresponsebodyaccess" => self.response_body_access = on_off(one(name, arguments)?)?,
             "secrequestbodylimit" => limits.request_body_bytes_max = size(one(name, arguments)?)?,
             "secrequestbodynofileslimit" => {

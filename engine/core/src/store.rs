@@ -60,10 +60,14 @@ pub(crate) struct Pair {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum List {
     ArgsGet,
+    /// What values of those hold.
+    ArgsGetDecoded,
     ArgsPost,
+    ArgsPostDecoded,
     RequestHeaders,
     ResponseHeaders,
     Cookies,
+    CookiesDecoded,
     Files,
     FilesSizes,
     FilesContent,
@@ -78,6 +82,11 @@ pub(crate) enum List {
 
 impl List {
     const COUNT: usize = Self::XmlPaths as usize + 1;
+
+    /// Whether its members are what others hold: they have values and are not counted.
+    pub(crate) const fn is_decoded(self) -> bool {
+        matches!(self, Self::ArgsGetDecoded | Self::ArgsPostDecoded | Self::CookiesDecoded)
+    }
 }
 
 /// The buffers and collections of one transaction.

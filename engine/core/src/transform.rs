@@ -7,7 +7,7 @@
 //! The law every leaf keeps: it is total (no input panics), it runs in time linear in the input,
 //! and its output is at most [`Transformation::output_limit`] bytes long.
 
-mod base64;
+pub(crate) mod base64;
 mod case;
 mod cmd_line;
 mod comments;

@@ -13,7 +13,8 @@ use crate::failure::{self, Failure, Outcome};
 const DEFINITIONS: &str = "bench/definitions.yaml";
 const DIFFERENCES: &str = "bench/differences.json";
 const ENGINE_CONFIGURATION: &str = "bench/rules/engine.conf";
-const BASE_CONFIGURATION: &str = "rules/base/glacis.conf";
+/// What Glacis adds to a ruleset, in `rules/base`.
+const SHIPPED: [&str; 3] = ["glacis.conf", "defaults.conf", "weak.conf"];
 
 /// A short run takes one request of so many from large sets, and of the curves only short bodies.
 const SHORT_STEP: usize = 10;
@@ -156,7 +157,7 @@ pub(super) fn request(line: &str) -> Outcome<(String, Request)> {
 pub(super) struct Rules {
     /// What each engine reads.
     pub(super) main: PathBuf,
-    /// The same after the base configuration of Glacis, as it is shipped: what Glacis reads.
+    /// The same with the base configuration and the defaults of Glacis, as it is shipped: what Glacis reads.
     pub(super) shipped: PathBuf,
 }
 
@@ -174,6 +175,7 @@ pub(super) fn rules(folder: &Path, crs: &Path, level: u8) -> Outcome<Rules> {
     let setup = read(&crs.join("crs-setup.conf.example"))?;
     write("crs-setup.conf", format!("{setup}\n{}", level_rule(level)))?;
     let mut main = "Include engine.conf\nInclude crs-setup.conf\n".to_owned();
+    let mut shipped = format!("Include glacis.conf\n{main}Include defaults.conf\n");
     let source = crs.join("rules");
     let entries = fs::read_dir(&source).map_err(failure::io("list", &source))?;
     let mut names: Vec<String> = entries
@@ -186,13 +188,18 @@ pub(super) fn rules(folder: &Path, crs: &Path, level: u8) -> Outcome<Rules> {
         if name.ends_with(".conf") {
             write(&name, separated(&read(&path)?))?;
             main.push_str(&format!("Include {name}\n"));
+            if name.starts_with("REQUEST-949-") {
+                shipped.push_str("Include weak.conf\n");
+            }
+            shipped.push_str(&format!("Include {name}\n"));
         } else {
             let copy = rules.join(&name);
             fs::copy(&path, &copy).map_err(failure::io("write", &copy))?;
         }
     }
-    write("glacis.conf", read(&cargo::root().join(BASE_CONFIGURATION))?)?;
-    let shipped = "Include glacis.conf\nInclude main.conf\n".to_owned();
+    for name in SHIPPED {
+        write(name, read(&cargo::root().join("rules/base").join(name))?)?;
+    }
     Ok(Rules { main: write("main.conf", main)?, shipped: write("main-shipped.conf", shipped)? })
 }
 

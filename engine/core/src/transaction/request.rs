@@ -1,6 +1,7 @@
 //! From what the host gives to the values of variables.
 
 mod clock;
+mod nested;
 mod sink;
 
 use core::{fmt, mem, time::Duration};
@@ -239,6 +240,8 @@ impl Transaction {
         self.control.processor = content_type.and_then(body::from_content_type);
         self.set_processor();
         self.set_arguments_size();
+        self.decode_nested(List::ArgsGet, List::ArgsGetDecoded);
+        self.decode_nested(List::Cookies, List::CookiesDecoded);
         self.refuse_what_was_dropped();
     }
 
@@ -311,6 +314,7 @@ impl Transaction {
         let outcome = cut.map_or(outcome, |cut| cut.outcome(outcome));
         self.set_body_outcome(&outcome, encoding);
         self.set_arguments_size();
+        self.decode_nested(List::ArgsPost, List::ArgsPostDecoded);
     }
 
     fn set_request_body_variable(&mut self, for_all_rules: bool) {

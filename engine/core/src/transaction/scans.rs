@@ -467,8 +467,7 @@ impl Transaction {
                 comparison.holds(count, *number) != *negated
             }
             Gate::Values { source, comparison, number, negated } => {
-                let (first, last) = self.source(program, *source);
-                let count = i64::try_from(last - first).unwrap_or(i64::MAX);
+                let count = i64::try_from(self.counted(program, *source)).unwrap_or(i64::MAX);
                 comparison.holds(count, *number) != *negated
             }
         }

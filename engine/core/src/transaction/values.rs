@@ -42,17 +42,20 @@ impl Part {
 /// The collections that a variable reads, and which half of their members.
 pub(crate) const fn lists(variable: Variable) -> Option<(&'static [List], Part)> {
     Some(match variable {
-        Variable::Args => (&[List::ArgsGet, List::ArgsPost], Part::Value),
+        Variable::Args => (
+            &[List::ArgsGet, List::ArgsGetDecoded, List::ArgsPost, List::ArgsPostDecoded],
+            Part::Value,
+        ),
         Variable::ArgsNames => (&[List::ArgsGet, List::ArgsPost], Part::Name),
-        Variable::ArgsGet => (&[List::ArgsGet], Part::Value),
+        Variable::ArgsGet => (&[List::ArgsGet, List::ArgsGetDecoded], Part::Value),
         Variable::ArgsGetNames => (&[List::ArgsGet], Part::Name),
-        Variable::ArgsPost => (&[List::ArgsPost], Part::Value),
+        Variable::ArgsPost => (&[List::ArgsPost, List::ArgsPostDecoded], Part::Value),
         Variable::ArgsPostNames => (&[List::ArgsPost], Part::Name),
         Variable::RequestHeaders => (&[List::RequestHeaders], Part::Value),
         Variable::RequestHeadersNames => (&[List::RequestHeaders], Part::Name),
         Variable::ResponseHeaders => (&[List::ResponseHeaders], Part::Value),
         Variable::ResponseHeadersNames => (&[List::ResponseHeaders], Part::Name),
-        Variable::RequestCookies => (&[List::Cookies], Part::Value),
+        Variable::RequestCookies => (&[List::Cookies, List::CookiesDecoded], Part::Value),
         Variable::RequestCookiesNames => (&[List::Cookies], Part::Name),
         Variable::Files => (&[List::Files], Part::Value),
         Variable::FilesNames => (&[List::Files], Part::Name),
@@ -227,7 +230,8 @@ impl Transaction {
     fn collect_lists(&mut self, target: &Target, lists: &[List], part: Part) {
         let (store, values) = (&self.store, &mut self.scratch.values);
         let meter = self.budget.meter();
-        for pair in lists.iter().flat_map(|&list| store.list(list)) {
+        let taken = lists.iter().filter(|list| !(target.count && list.is_decoded()));
+        for pair in taken.flat_map(|&list| store.list(list)) {
             if takes(target, store.bytes(pair.name), meter) {
                 let (value, id) = part.of(pair);
                 let variable = target.variable;

@@ -45,6 +45,25 @@ impl Group {
     }
 }
 
+/// Both alphabets of RFC 4648 (sections 4 and 5) at once, without padding; line ends are skipped, and a space is a `+`
+/// that a form has decoded. False, and nothing more is written, at any other character, or where the last group has
+/// one character.
+pub(crate) fn decode_any_alphabet(input: &[u8], out: &mut Vec<u8>) -> bool {
+    let mut group = Group::default();
+    for &byte in input {
+        let byte = match byte {
+            b'-' | b' ' => b'+',
+            b'_' => b'/',
+            b'\r' | b'\n' => continue,
+            other => other,
+        };
+        let Some(sextet) = sextet(byte) else { return false };
+        group.push(sextet, out);
+    }
+    group.finish(out);
+    group.sextets != 1
+}
+
 /// `base64Decode`: strict, as the mbed TLS decoder behind ModSecurity 3.
 ///
 /// The input ends at its first NUL byte. LF, CRLF and trailing spaces are skipped; any other byte

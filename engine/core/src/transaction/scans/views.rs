@@ -31,6 +31,19 @@ impl Transaction {
         }
     }
 
+    /// The number of values of a source, without those that others hold.
+    pub(super) fn counted(&mut self, program: &Program, source: SourceId) -> usize {
+        let (first, last) = self.source(program, source);
+        let Some(source) = program.sources.get(usize::from(source.0)) else { return 0 };
+        let lists = values::lists(source.variable).map_or(&[][..], |(lists, _)| lists);
+        let meter = self.budget.meter();
+        let decoded = lists.iter().filter(|list| list.is_decoded());
+        let decoded = decoded
+            .flat_map(|&list| self.store.list(list))
+            .filter(|pair| values::selected(&source.select, self.store.bytes(pair.name), meter));
+        (last - first) - decoded.count()
+    }
+
     #[inline(never)]
     fn enter_source(&mut self, program: &Program, at: usize) -> (usize, usize) {
         let first = self.scans.members.len();
