@@ -12,12 +12,12 @@ use lexopt::{Arg, Parser, ValueExt as _};
 use crate::ruleset::Rules;
 use help::{
     BANS_HELP, BUNDLE_HELP, EVAL_HELP, EXPLAIN_HELP, FTW_HELP, GEO_HELP, HELP, IMPORT_HELP,
-    LINT_HELP, PATCHES_HELP, PROFILE_HELP, STATUS_HELP, VERSION,
+    LEARN_HELP, LINT_HELP, PATCHES_HELP, PROFILE_HELP, STATUS_HELP, VERSION,
 };
 pub(crate) use options::{
     BanAction, BansOptions, BundleOptions, EvalOptions, ExplainOptions, FtwOptions, GeoOptions,
-    ImportForm, ImportOptions, LintOptions, PatchForm, PatchesOptions, ProfileOptions,
-    StatusOptions,
+    ImportForm, ImportOptions, LearnFormat, LearnOptions, LintOptions, PatchForm, PatchesOptions,
+    ProfileOptions, StatusOptions,
 };
 use values::{authority, chunk, jobs, numbers, passes, seconds};
 
@@ -28,6 +28,7 @@ pub(crate) enum Command {
     Lint(LintOptions),
     Eval(EvalOptions),
     Explain(ExplainOptions),
+    Learn(LearnOptions),
     Profile(ProfileOptions),
     Ftw(FtwOptions),
     Geo(GeoOptions),
@@ -52,8 +53,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
 fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     match parser.next()? {
         None => {
-            let names = "lint, eval, explain, profile, ftw, geo, patches, status, bans, import or \
-                         bundle";
+            let names = "lint, eval, explain, learn, profile, ftw, geo, patches, status, bans, \
+                         import or bundle";
             Err(format!("a command is needed: {names}").into())
         }
         Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(HELP)),
@@ -62,6 +63,7 @@ fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Some("lint") => lint(parser),
             Some("eval") => eval(parser),
             Some("explain") => explain(parser),
+            Some("learn") => learn(parser),
             Some("profile") => profile(parser),
             Some("ftw") => ftw(parser),
             Some("geo") => geo(parser),
@@ -84,6 +86,7 @@ enum RulesOption {
     Base,
     Crs,
     Defaults,
+    Exclusions,
     EveryRule,
     NoRecall,
 }
@@ -95,6 +98,7 @@ impl RulesOption {
             Arg::Long("base") => Some(Self::Base),
             Arg::Long("crs") => Some(Self::Crs),
             Arg::Long("defaults") => Some(Self::Defaults),
+            Arg::Long("exclusions") => Some(Self::Exclusions),
             Arg::Long("every-rule") => Some(Self::EveryRule),
             Arg::Long("no-recall") => Some(Self::NoRecall),
             _ => None,
@@ -108,6 +112,7 @@ impl RulesOption {
             Self::Base => Rules::Base,
             Self::Crs => Rules::Crs(parser.value()?.into()),
             Self::Defaults => defaults(parser)?,
+            Self::Exclusions => Rules::Exclusions(parser.value()?.into()),
             Self::EveryRule => Rules::EveryRule,
             Self::NoRecall => Rules::NoRecall,
         })
@@ -184,6 +189,44 @@ fn explain(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     }
     options.requests = requests.filter(|file| file != "-").map(PathBuf::from);
     Ok(Command::Explain(options))
+}
+
+fn learn(parser: &mut Parser) -> Result<Command, lexopt::Error> {
+    let mut options = LearnOptions { expires_days: EXPIRES_DAYS, ..LearnOptions::default() };
+    while let Some(argument) = parser.next()? {
+        if let Some(option) = RulesOption::of(&argument) {
+            options.rules.push(option.rules(parser)?);
+            continue;
+        }
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(LEARN_HELP)),
+            Arg::Short('q') | Arg::Long("quiet") => options.quiet = true,
+            Arg::Long("min-requests") => options.min_requests = Some(parser.value()?.parse()?),
+            Arg::Long("min-clients") => options.min_clients = Some(parser.value()?.parse()?),
+            Arg::Long("min-days") => options.min_days = Some(parser.value()?.parse()?),
+            Arg::Long("expires-days") => options.expires_days = parser.value()?.parse()?,
+            Arg::Long("attacks") => options.attacks = Some(parser.value()?.into()),
+            Arg::Long("report") => options.report = Some(parser.value()?.into()),
+            Arg::Long("format") => options.format = format(parser)?,
+            Arg::Value(file) => options.files.push(file.into()),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Command::Learn(options))
+}
+
+/// Days for which a learned exclusion holds.
+const EXPIRES_DAYS: u64 = 90;
+
+/// The value of `learn --format`.
+fn format(parser: &mut Parser) -> Result<LearnFormat, lexopt::Error> {
+    let name = parser.value()?.string()?;
+    match name.as_str() {
+        "auto" => Ok(LearnFormat::Auto),
+        "requests" | "audit" => Ok(LearnFormat::Lines),
+        "har" => Ok(LearnFormat::Har),
+        _ => Err(format!("--format {name}: write auto, requests, audit or har").into()),
+    }
 }
 
 fn profile(parser: &mut Parser) -> Result<Command, lexopt::Error> {
@@ -355,6 +398,9 @@ fn bundle(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Arg::Long("base") => options.rules.push(Rules::Base),
             Arg::Long("crs") => options.rules.push(Rules::Crs(parser.value()?.into())),
             Arg::Long("defaults") => options.rules.push(defaults(parser)?),
+            Arg::Long("exclusions") => {
+                options.rules.push(Rules::Exclusions(parser.value()?.into()));
+            }
             other => return Err(other.unexpected()),
         }
     }
@@ -388,6 +434,7 @@ fn check(command: &Command) -> Result<(), String> {
         }
         Command::Bundle(options) => need_rules(&options.rules, "bundle"),
         Command::Explain(options) => need_rules(&options.rules, "explain"),
+        Command::Learn(options) => need_rules(&options.rules, "learn"),
         Command::Profile(options) => need_rules(&options.rules, "profile"),
         Command::Ftw(options) => check_ftw(options),
     }

@@ -1,5 +1,5 @@
-//! The glacis command: checks rules, evaluates requests, explains what became of them and tells what
-//! rules cost, runs the regression tests of the CRS, makes tables of countries, tells the state of breakers, manages bans,
+//! The glacis command: checks rules, evaluates requests, explains what became of them, learns exclusions
+//! from them and tells what rules cost, runs the regression tests of the CRS, makes tables of countries, tells the state of breakers, manages bans,
 //! imports the rules of others, bundles rules for the wasm-filter.
 //!
 //! Exit status: 0 when all is well, 1 when something was found (an error in rules or input, a failed
@@ -17,6 +17,7 @@ mod ftw;
 mod geo;
 mod import;
 mod inspect;
+mod learn;
 mod lint;
 mod output;
 mod patches;
@@ -49,6 +50,7 @@ fn run(command: &Command) -> Result<Outcome, Fault> {
         Command::Eval(options) if options.bench.is_some() => bench::run(options),
         Command::Eval(options) => eval::run(options),
         Command::Explain(options) => explain::run(options),
+        Command::Learn(options) => learn::run(options),
         Command::Profile(options) => profile::run(options),
         Command::Ftw(options) => ftw::run(options),
         Command::Geo(options) => geo::run(options),

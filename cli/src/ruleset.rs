@@ -1,5 +1,7 @@
 //! From the rules that the command line names to a program.
 
+mod exclusions;
+
 use std::path::PathBuf;
 
 use glacis_engine::{BuildErrors, Input, Limits, Parts, Program};
@@ -18,6 +20,8 @@ pub(crate) enum Rules {
     Crs(PathBuf),
     /// `--defaults NAME`: whose defaults CRS has, wherever it stands.
     Defaults(Defaults),
+    /// `--exclusions FILE`: what rules do not look at.
+    Exclusions(PathBuf),
     /// `--every-rule`, for tests: no rule is left out because it cannot match.
     EveryRule,
     /// `--no-recall`, for measuring: every text costs what it costs when it comes for the first time.
@@ -46,11 +50,22 @@ pub(crate) fn build_between(
     behind: Option<&str>,
     parts: &mut Parts,
 ) -> Result<Result<Program, BuildErrors>, Fault> {
+    build_within(before, rules, behind, parts, Limits::default())
+}
+
+/// As [`build_between`], with limits other than the default ones.
+pub(crate) fn build_within(
+    before: Option<&str>,
+    rules: &[Rules],
+    behind: Option<&str>,
+    parts: &mut Parts,
+    limits: Limits,
+) -> Result<Result<Program, BuildErrors>, Fault> {
     let text = |text: &str| Input::Text { name: "exclusion".to_owned(), text: text.to_owned() };
     let mut inputs: Vec<Input> = before.map(text).into_iter().collect();
     inputs.extend(self::inputs(rules)?);
     inputs.extend(behind.map(text));
-    let program = Program::build_with(&inputs, &FileSource::new(), Limits::default(), parts);
+    let program = Program::build_with(&inputs, &FileSource::new(), limits, parts);
     let has = |wanted: fn(&Rules) -> bool| rules.iter().any(wanted);
     let every_rule = has(|rules| matches!(rules, Rules::EveryRule));
     let program = if every_rule { program.map(Program::without_gates) } else { program };
@@ -69,6 +84,7 @@ pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
         _ => None,
     });
     let defaults = named.next().unwrap_or_default();
+    let exclusions = exclusions::read(rules)?;
     for rules in rules {
         match rules {
             Rules::File(path) => match path.to_str() {
@@ -78,7 +94,7 @@ pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
                     return Err(Fault::Input(message));
                 }
             },
-            Rules::Defaults(_) | Rules::EveryRule | Rules::NoRecall => {}
+            Rules::Exclusions(_) | Rules::Defaults(_) | Rules::EveryRule | Rules::NoRecall => {}
             Rules::Base => inputs.push(glacis_rules::base()),
             Rules::Crs(dir) => {
                 let found = glacis_rules::crs(dir);
@@ -86,6 +102,8 @@ pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
                 // Behind the base configuration and crs-setup.conf.
                 defaults.weigh(&mut found);
                 found.splice(2..2, defaults.input());
+                let setup_end = 2 + usize::from(defaults.input().is_some());
+                found.splice(setup_end..setup_end, text("exclusions", &exclusions.before));
                 // The base configuration comes with CRS, unless it was given a place before.
                 let base = glacis_rules::base();
                 let given = inputs.contains(&base);
@@ -93,7 +111,16 @@ pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
             }
         }
     }
+    if !rules.iter().any(|rules| matches!(rules, Rules::Crs(_))) {
+        inputs.splice(0..0, text("exclusions", &exclusions.before));
+    }
+    inputs.extend(text("exclusions", &exclusions.after));
     Ok(inputs)
+}
+
+fn text(name: &str, text: &str) -> Option<Input> {
+    let input = || Input::Text { name: name.to_owned(), text: text.to_owned() };
+    (!text.is_empty()).then(input)
 }
 
 /// Builds a program to run: errors are a fault, warnings are remarked unless `quiet`.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::{
     bytes::Bytes,
     request::{Id, Peer, Request},
+    timestamp::Timestamp,
 };
 
 /// What stands in a record in the place of a secret.
@@ -26,6 +27,8 @@ pub struct Reading {
 #[derive(Debug, Deserialize)]
 struct Record {
     request_id: Id,
+    #[serde(default)]
+    time: Option<Timestamp>,
     client: String,
     method: String,
     uri: String,
@@ -100,6 +103,7 @@ fn request(record: Record) -> Result<(Request, Option<Reading>), String> {
     let request = Request {
         id: record.request_id,
         class: None,
+        time: record.time,
         client: Some(Peer::at(client)),
         server: None,
         method: bytes(record.method),

@@ -16,6 +16,7 @@ mod inspect;
 mod request;
 mod story;
 mod text;
+mod timestamp;
 
 use glacis_engine::{BuildErrors, Program, Transaction};
 use serde::Serialize;
@@ -25,6 +26,7 @@ pub use bytes::{Base64, Bytes, base64};
 pub use exclusion::Removal;
 pub use inspect::{Occasion, inspect, status};
 pub use request::{Id, Malformed, Peer, Request, Response};
+pub use timestamp::{Timestamp, TimestampError};
 
 use exclusion::Exclusion;
 use story::Story;

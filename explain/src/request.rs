@@ -6,7 +6,10 @@ use glacis_engine::Endpoint;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::bytes::{Base64, Bytes};
+use crate::{
+    bytes::{Base64, Bytes},
+    timestamp::Timestamp,
+};
 
 /// One request, and perhaps its response.
 #[derive(Debug, Deserialize)]
@@ -16,6 +19,9 @@ pub struct Request {
     /// What kind of request it is, for statistics by kind.
     #[serde(default)]
     pub class: Option<String>,
+    /// When it came.
+    #[serde(default)]
+    pub time: Option<Timestamp>,
     /// Who asks.
     #[serde(default)]
     pub client: Option<Peer>,
@@ -86,8 +92,15 @@ pub struct Peer {
 
 impl Peer {
     /// An address without a port.
-    pub(crate) const fn at(ip: IpAddr) -> Self {
+    #[must_use]
+    pub const fn at(ip: IpAddr) -> Self {
         Self { ip, port: 0 }
+    }
+
+    /// The address.
+    #[must_use]
+    pub const fn ip(self) -> IpAddr {
+        self.ip
     }
 
     /// The address; this machine's when none is given.

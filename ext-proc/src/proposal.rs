@@ -80,6 +80,8 @@ fn exclusions(told: &Explanation, path: Option<&str>, expires: Date) -> Vec<Excl
         tags: Vec::new(),
         targets: targets.to_vec(),
         path: path.map(str::to_owned),
+        hosts: Vec::new(),
+        values: None,
         owner: "somebody".to_owned(),
         reason: "tried".to_owned(),
         expires: Some(expires),

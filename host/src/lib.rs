@@ -7,7 +7,6 @@
 
 pub mod admission;
 mod audit;
-mod exclusion;
 mod keys;
 mod limits;
 mod out_of_band;
@@ -17,7 +16,7 @@ mod ruleset;
 mod words;
 
 pub use audit::Audit;
-pub use exclusion::{ExclusionConfig, Expiry, RuleRange};
+pub use glacis_rules::{ExclusionConfig, Expiry, RuleRange};
 pub use keys::{Block, ProfileKeys, check_profiles};
 pub use limits::{LimitsChange, LimitsConfig};
 pub use out_of_band::{Evaluation, ShadowConfig};

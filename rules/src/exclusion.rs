@@ -1,19 +1,35 @@
 //! Exclusions in a typed form: what is left out, where, who answers for it, why, and until when.
 //!
 //! They become SecLang. One that holds everywhere becomes a directive (`SecRuleRemoveById`,
-//! `SecRuleUpdateTargetById` and their like by tag); one that holds for a path becomes a rule of phase 1
-//! with `ctl`, which does nothing where the path could mean another one to the application: `/wiki/../pay`
+//! `SecRuleUpdateTargetById` and their like by tag); one with a condition (path, hosts, values) becomes a rule
+//! with `ctl`. A path that could mean another one to the application never counts as the path: `/wiki/../pay`
 //! must not be excused because of `/wiki/`.
+
+mod document;
+mod template;
 
 use core::fmt::{self, Write as _};
 
 use crate::date::Date;
+pub use document::{
+    ExclusionConfig, ExclusionEvidence, ExclusionList, Expiry, RuleRange, write_exclusions,
+};
+pub use template::{escaped, is_template_text, pattern_of};
 
-/// Exclusions that one ruleset may have: each has a rule id of its own.
-pub const EXCLUSIONS_MAX: usize = 800;
+/// Exclusions that one ruleset may have: each has rule ids of its own.
+pub const EXCLUSIONS_MAX: usize = 4_000;
 
-/// The first of the ids that exclusions with a path take, one each.
+/// The first of the ids that exclusions with a condition take, one each.
 pub const EXCLUSION_ID_MIN: u32 = 100_100;
+
+/// The first of the ids that exclusions with `values` take besides, one each.
+pub const EXCLUSION_VALUES_ID_MIN: u32 = 105_100;
+
+/// Hosts that one exclusion may name.
+const HOSTS_MAX: usize = 256;
+
+/// Bytes of the pattern of values.
+const VALUES_BYTES_MAX: usize = 2_048;
 
 /// Rules, tags and targets that one exclusion may name.
 const NAMED_MAX: usize = 64;
@@ -31,7 +47,7 @@ const AMBIGUOUS_PATH: &str = concat!(
 );
 
 /// What some rules do not look at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exclusion {
     /// Rules, as ids or ranges of ids: `942100`, `942000-942999`.
     pub rules: Vec<String>,
@@ -40,8 +56,13 @@ pub struct Exclusion {
     /// Targets that these rules leave out, such as `ARGS:comment`; when there are none, the rules do not
     /// run at all.
     pub targets: Vec<String>,
-    /// The only path for which it holds; one that ends with `/` stands for everything below it.
+    /// The only path for which it holds; one that ends with `/` stands for everything below it. `{number}`,
+    /// `{hex}`, `{uuid}`, `{token}` and `{segment}` stand for a part of a path, as in targets.
     pub path: Option<String>,
+    /// The only hosts for which it holds, whatever the port; `*.example.com` stands for all below it.
+    pub hosts: Vec<String>,
+    /// A pattern that every value of the targets has to match as a whole for the exclusion to hold.
+    pub values: Option<String>,
     /// Who answers for it.
     pub owner: String,
     /// Why it is needed.
@@ -86,12 +107,11 @@ pub fn exclusion_rules(exclusions: &[Exclusion]) -> Result<ExclusionRules, Exclu
             return Err(refuse(format!("there may be {EXCLUSIONS_MAX} at most")));
         }
         exclusion.check().map_err(refuse)?;
-        match &exclusion.path {
-            Some(path) => {
-                let id = u32::try_from(position).unwrap_or(u32::MAX);
-                exclusion.push_rule(&mut rules.before, EXCLUSION_ID_MIN.saturating_add(id), path);
-            }
-            None => exclusion.push_directives(&mut rules.after),
+        if exclusion.has_condition() {
+            let position = u32::try_from(position).unwrap_or(u32::MAX);
+            exclusion.push_rule(&mut rules.before, position);
+        } else {
+            exclusion.push_directives(&mut rules.after);
         }
     }
     Ok(rules)
@@ -134,6 +154,11 @@ impl Exclusion {
             is_target,
             "is no target such as ARGS or ARGS:name; write others as SecLang in `directives`",
         )?;
+        if self.hosts.len() > HOSTS_MAX {
+            return Err(format!("`hosts` may name {HOSTS_MAX} at most"));
+        }
+        each(&self.hosts, is_host, "is no host: a name or an address without a port, or *.name")?;
+        self.check_values()?;
         each(
             self.path.as_slice(),
             is_path,
@@ -151,16 +176,66 @@ impl Exclusion {
         Ok(())
     }
 
-    /// A rule for one path. The second link keeps away paths that could mean another one.
-    fn push_rule(&self, out: &mut String, id: u32, path: &str) {
-        let operator = if path.ends_with('/') { "@beginsWith" } else { "@streq" };
+    fn check_values(&self) -> Result<(), String> {
+        let Some(values) = &self.values else { return Ok(()) };
+        if self.targets.is_empty() {
+            return Err("`values` needs `targets`".to_owned());
+        }
+        if values.len() > VALUES_BYTES_MAX {
+            return Err(format!("`values` is longer than {VALUES_BYTES_MAX} bytes"));
+        }
+        // A quote would end the rule's text, and a macro would be expanded with what a client sent.
+        let bad = |byte: u8| !(b' '..=b'~').contains(&byte) || byte == b'"';
+        if values.is_empty() || values.bytes().any(bad) || values.contains("%{") {
+            return Err(
+                "`values` is no pattern in printable ASCII; write a quote as \\x22".to_owned()
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether it holds for some requests only.
+    const fn has_condition(&self) -> bool {
+        self.path.is_some() || !self.hosts.is_empty() || self.values.is_some()
+    }
+
+    /// A rule with its conditions as a chain, and `ctl` at the end of it.
+    ///
+    /// Values need a rule before it: one value that does not match is enough, and a chain cannot say "none".
+    fn push_rule(&self, out: &mut String, position: u32) {
+        let id = EXCLUSION_ID_MIN.saturating_add(position);
+        let mut phase = 1;
         // Writing to a `String` cannot fail, here and below.
-        let _ = writeln!(
-            out,
-            "SecRule REQUEST_FILENAME \"{operator} {path}\" \"id:{id},phase:1,pass,nolog,t:none,chain\"\n\
-             SecRule REQUEST_URI_RAW \"!@rx {AMBIGUOUS_PATH}\" \"t:none,{}\"",
-            self.controls().join(",")
-        );
+        if let Some(values) = &self.values {
+            phase = if self.targets.iter().all(|target| is_of_headers(target)) { 1 } else { 2 };
+            let targets: Vec<String> = self.targets.iter().map(|target| seclang(target)).collect();
+            let guard = EXCLUSION_VALUES_ID_MIN.saturating_add(position);
+            let _ = writeln!(
+                out,
+                "SecRule {} \"!@rx \\A(?:{values})\\z\" \"id:{guard},phase:{phase},pass,nolog,t:none,skip:1\"",
+                targets.join("|"),
+            );
+        }
+        let mut conditions = Vec::new();
+        if let Some(path) = &self.path {
+            conditions.push(path_condition(path));
+            conditions.push(format!("REQUEST_URI_RAW \"!@rx {AMBIGUOUS_PATH}\""));
+        }
+        if !self.hosts.is_empty() {
+            let hosts: Vec<String> = self.hosts.iter().map(|host| host_pattern(host)).collect();
+            conditions.push(format!("SERVER_NAME \"@rx (?i)\\A(?:{})\\z\"", hosts.join("|")));
+        }
+        let controls = self.controls().join(",");
+        let actions = format!("id:{id},phase:{phase},pass,nolog,t:none");
+        if conditions.is_empty() {
+            let _ = writeln!(out, "SecAction \"{actions},{controls}\"");
+        }
+        let last = conditions.len().saturating_sub(1);
+        for (at, condition) in conditions.iter().enumerate() {
+            let first = if at == 0 { &actions } else { "t:none" };
+            let rest = if at == last { &controls } else { "chain" };
+            let _ = writeln!(out, "SecRule {condition} \"{first},{rest}\"");
+        }
     }
 
     fn controls(&self) -> Vec<String> {
@@ -169,7 +244,9 @@ impl Exclusion {
                 [] => vec![format!("ctl:ruleRemoveBy{kind}={name}")],
                 targets => targets
                     .iter()
-                    .map(|target| format!("ctl:ruleRemoveTargetBy{kind}={name};{target}"))
+                    .map(|target| {
+                        format!("ctl:ruleRemoveTargetBy{kind}={name};{}", seclang(target))
+                    })
                     .collect(),
             };
             names.iter().flat_map(of).collect()
@@ -186,7 +263,11 @@ impl Exclusion {
                     let _ = writeln!(out, "SecRuleRemoveBy{kind} \"{name}\"");
                 }
                 for target in &self.targets {
-                    let _ = writeln!(out, "SecRuleUpdateTargetBy{kind} \"{name}\" \"!{target}\"");
+                    let _ = writeln!(
+                        out,
+                        "SecRuleUpdateTargetBy{kind} \"{name}\" \"!{}\"",
+                        seclang(target)
+                    );
                 }
             }
         }
@@ -217,18 +298,72 @@ fn is_tag(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(good)
 }
 
-/// A variable, perhaps with a plain selector. A selector that is a pattern is left to SecLang.
+/// A variable, perhaps with a selector: a plain name, or one with placeholders and other harmless characters, which
+/// is written as a pattern. A selector that is a pattern is left to SecLang.
 fn is_target(text: &str) -> bool {
     let (variable, selector) = text.split_once(':').unwrap_or((text, "-"));
-    let part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.[]".contains(&byte);
+    let part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.[]:~@$+*()= ".contains(&byte);
     !variable.is_empty()
         && variable.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
         && !selector.is_empty()
-        && selector.bytes().all(part)
+        && (variable != "XML" || selector.bytes().all(|byte| b"/@*".contains(&byte)))
+        && (variable == "XML" || is_template_text(selector, part))
+}
+
+/// A target that stands for names and values that are known before the body.
+fn is_of_headers(target: &str) -> bool {
+    ["REQUEST_HEADERS", "REQUEST_COOKIES", "REQUEST_METHOD", "REQUEST_PROTOCOL", "REQUEST_LINE"]
+        .iter()
+        .chain(&["REQUEST_FILENAME", "REQUEST_BASENAME", "REQUEST_URI", "QUERY_STRING"])
+        .any(|known| target.starts_with(known))
+}
+
+/// The target as SecLang: a selector that is no plain name becomes a pattern for the whole name.
+fn seclang(target: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.[]".contains(&byte);
+    match target.split_once(':') {
+        Some((variable, selector)) if variable != "XML" && !selector.bytes().all(plain) => {
+            format!("{variable}:/^{}$/", pattern_of(selector))
+        }
+        _ => target.to_owned(),
+    }
 }
 
 /// A path that can stand in a rule as it is, and that the application sees as it is written.
 fn is_path(text: &str) -> bool {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/@:+,=!*()&".contains(&byte);
-    text.starts_with('/') && text.bytes().all(good) && !text.contains("//") && !text.contains("/.")
+    text.starts_with('/')
+        && is_template_text(text, good)
+        && !text.contains("//")
+        && !text.contains("/.")
+}
+
+fn path_condition(path: &str) -> String {
+    let is_prefix = path.ends_with('/');
+    if path.contains('{') {
+        let end = if is_prefix { "" } else { "\\z" };
+        return format!("REQUEST_FILENAME \"@rx \\A{}{end}\"", pattern_of(path));
+    }
+    let operator = if is_prefix { "@beginsWith" } else { "@streq" };
+    format!("REQUEST_FILENAME \"{operator} {path}\"")
+}
+
+fn is_host(text: &str) -> bool {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    match address {
+        Some(address) => {
+            !address.is_empty()
+                && address.bytes().all(|byte| byte.is_ascii_hexdigit() || b":.".contains(&byte))
+        }
+        None => !name.is_empty() && name.bytes().all(good),
+    }
+}
+
+fn host_pattern(host: &str) -> String {
+    match host.strip_prefix("*.") {
+        Some(name) => format!("[0-9a-z._-]+\\x2e{}", escaped(name)),
+        None => escaped(host),
+    }
 }

@@ -34,7 +34,9 @@ pub use crs_settings::CrsSettings;
 pub use date::{Date, DateError};
 pub use defaults::{DEFAULTS_NAME, Defaults, WEAK_NAME};
 pub use exclusion::{
-    EXCLUSION_ID_MIN, EXCLUSIONS_MAX, Exclusion, ExclusionError, ExclusionRules, exclusion_rules,
+    EXCLUSION_ID_MIN, EXCLUSION_VALUES_ID_MIN, EXCLUSIONS_MAX, Exclusion, ExclusionConfig,
+    ExclusionError, ExclusionEvidence, ExclusionList, ExclusionRules, Expiry, RuleRange, escaped,
+    exclusion_rules, is_template_text, pattern_of, write_exclusions,
 };
 pub use files::FileSource;
 pub use record::{Record, RecordingSource};
@@ -47,7 +49,7 @@ pub const BASE_NAME: &str = "glacis:base";
 /// It turns the engine on, has request bodies parsed according to their content type, refuses those
 /// that cannot be parsed, and sets limits. Its rules have the ids 100000 to 100099. Everything in it
 /// can be overridden by directives that follow it (`SecRuleRemoveById` for its rules). Typed exclusions
-/// take the ids from [`EXCLUSION_ID_MIN`] to 100899.
+/// take the ids from [`EXCLUSION_ID_MIN`] to 109099.
 #[must_use]
 pub fn base() -> Input {
     Input::Text { name: BASE_NAME.to_owned(), text: include_str!("../base/glacis.conf").to_owned() }

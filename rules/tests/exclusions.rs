@@ -4,7 +4,9 @@
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, Start, Transaction};
-use glacis_rules::{EXCLUSIONS_MAX, Exclusion, exclusion_rules};
+use glacis_rules::{
+    EXCLUSIONS_MAX, Exclusion, ExclusionEvidence, ExclusionList, exclusion_rules, write_exclusions,
+};
 
 const RULES: &str = r#"
     SecRuleEngine On
@@ -20,6 +22,8 @@ fn exclusion(rules: &[&str], tags: &[&str], targets: &[&str], path: Option<&str>
         tags: texts(tags),
         targets: texts(targets),
         path: path.map(str::to_owned),
+        hosts: Vec::new(),
+        values: None,
         owner: "shop".to_owned(),
         reason: "a test".to_owned(),
         expires: None,
@@ -42,6 +46,7 @@ fn status(exclusions: &[Exclusion], uri: &[u8]) -> u16 {
         server: endpoint,
     });
     transaction.request_line(b"GET", uri, b"HTTP/1.1");
+    transaction.request_header(b"host", b"Shop.Example:8080");
     transaction.request_header(b"x-a", if uri.ends_with(b"&h") { b"attack" } else { b"" });
     transaction.evaluate_request_headers();
     transaction.evaluate_request_body();
@@ -79,6 +84,84 @@ fn what_is_excluded_passes_and_nothing_else() {
     ] {
         assert_eq!(status(&exclusions, uri.as_bytes()), expected, "{uri}, {exclusions:?}");
     }
+}
+
+/// An exclusion of the rules about arguments for one target, with conditions.
+fn narrowed(target: &str, path: Option<&str>, hosts: &[&str], values: Option<&str>) -> Exclusion {
+    Exclusion {
+        hosts: hosts.iter().map(ToString::to_string).collect(),
+        values: values.map(str::to_owned),
+        ..exclusion(&["10-20"], &[], &[target], path)
+    }
+}
+
+#[test]
+fn conditions_hold_together() {
+    let everywhere = None;
+    for (target, path, hosts, values, uri, expected) in [
+        ("ARGS:q", everywhere, &["shop.example"][..], None, "/?q=attack", 200),
+        ("ARGS:q", everywhere, &["a.example", "shop.example"], None, "/?q=attack", 200),
+        ("ARGS:q", everywhere, &["shop.example"], None, "/?r=attack", 410),
+        ("ARGS:q", everywhere, &["a.example"], None, "/?q=attack", 410),
+        ("ARGS:q", everywhere, &["shopxexample"], None, "/?q=attack", 410),
+        ("ARGS:q", everywhere, &["*.example"], None, "/?q=attack", 200),
+        ("ARGS:q", everywhere, &["*.shop.example"], None, "/?q=attack", 410),
+        ("ARGS:q", Some("/a"), &["shop.example"], None, "/a?q=attack", 200),
+        ("ARGS:q", Some("/a"), &["shop.example"], None, "/b?q=attack", 410),
+        ("ARGS:q", Some("/a"), &["a.example"], None, "/a?q=attack", 410),
+        ("ARGS:q", Some("/a/{number}"), &[], None, "/a/12?q=attack", 200),
+        ("ARGS:q", Some("/a/{number}"), &[], None, "/a/x?q=attack", 410),
+        ("ARGS:q", Some("/a/{number}"), &[], None, "/a/12/b?q=attack", 410),
+        ("ARGS:q", Some("/a/{number}/"), &[], None, "/a/12/b?q=attack", 200),
+        ("ARGS:q", Some("/a/{segment}/b"), &[], None, "/a/x/../b?q=attack", 410),
+        ("ARGS:q", Some("/a.b/{hex}"), &[], None, "/axb/1f?q=attack", 410),
+        ("ARGS:a[{number}].b", everywhere, &[], None, "/?a[12].b=attack", 200),
+        ("ARGS:a[{number}].b", everywhere, &[], None, "/?a[x].b=attack", 410),
+        ("ARGS:$a", everywhere, &[], None, "/?$a=attack", 200),
+        ("ARGS:$a", everywhere, &[], None, "/?xa=attack", 410),
+        ("ARGS:q", everywhere, &[], Some("[a-z ]*"), "/?q=an%20attack", 200),
+        ("ARGS:q", everywhere, &[], Some("[a-z ]*"), "/?q=an%20attack;", 410),
+        // One value that does not match is enough, wherever it is.
+        ("ARGS:q", everywhere, &[], Some("[a-z ]*"), "/?q=attack&q=;", 410),
+        ("ARGS:q", everywhere, &[], Some("[a-z ]*"), "/?q=;&q=attack", 410),
+        ("ARGS:q", everywhere, &[], Some("a|attack"), "/?q=attack", 200),
+        ("ARGS:q", everywhere, &[], Some("a|attack"), "/?q=attacks", 410),
+        ("ARGS:q", everywhere, &[], Some("[a-z]*"), "/?q=attack%0a", 410),
+        ("ARGS:q", Some("/a"), &["shop.example"], Some("[a-z]*"), "/a?q=attack", 200),
+        ("ARGS:q", Some("/a"), &["shop.example"], Some("[a-z]*"), "/a?q=attack1", 410),
+        ("ARGS:q", Some("/a"), &["shop.example"], Some("[a-z]*"), "/b?q=attack", 410),
+    ] {
+        let exclusions = [narrowed(target, path, hosts, values)];
+        assert_eq!(status(&exclusions, uri.as_bytes()), expected, "{uri}, {exclusions:?}");
+        // Others beside it change nothing.
+        let all = [narrowed("ARGS:z", None, &[], Some("z")), exclusions[0].clone()];
+        assert_eq!(status(&all, uri.as_bytes()), expected, "{uri}, {all:?}");
+    }
+    let header = Exclusion {
+        values: Some("att[a-z]*".to_owned()),
+        ..exclusion(&["30"], &[], &["REQUEST_HEADERS:X-A"], None)
+    };
+    assert_eq!(status(&[header], b"/?a=b&h"), 200);
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let evidence = ExclusionEvidence { requests: 7, clients: 3, days: 2 };
+    let exclusions = [
+        Exclusion {
+            reason: "a \"quote\", a \\ and \u{e4}\n".to_owned(),
+            expires: "2027-01-31".parse().ok(),
+            ..narrowed("ARGS:a b", Some("/x/{uuid}"), &["a.example"], Some("\\x22a\\d"))
+        },
+        exclusion(&["10", "20-30"], &["a/one"], &[], None),
+    ];
+    let text = write_exclusions(exclusions.iter().zip([Some(evidence), None]));
+    let list: ExclusionList = serde_saphyr::from_str(&text).unwrap();
+    let read: Vec<Exclusion> = list.exclusions.iter().map(Exclusion::from).collect();
+    assert_eq!(read, exclusions, "{text}");
+    assert_eq!(list.exclusions[0].evidence, Some(evidence));
+    let none: ExclusionList = serde_saphyr::from_str(&write_exclusions([])).unwrap();
+    assert_eq!(none, ExclusionList::default());
 }
 
 #[test]
@@ -161,6 +244,26 @@ fn what_cannot_be_written_is_refused() {
     for path in ["", "a", "/a b", "/a\"", "/a?b", "/%61", "/a//b", "/a/../b", "/a\\", "/\u{e4}"] {
         refused(exclusion(&["1"], &[], &[], Some(path)), "no path");
     }
+    for path in ["/a{", "/{any}", "/{number", "/{segment}/../b"] {
+        refused(exclusion(&["1"], &[], &[], Some(path)), "no path");
+    }
+    for host in ["", "a b", "a/b", "*.", "*", "a:80", "[::1", "a\"", "\u{e4}.example"] {
+        let one = Exclusion { hosts: vec![host.to_owned()], ..exclusion(&["1"], &[], &[], None) };
+        refused(one, "no host");
+    }
+    for values in ["", "a\"b", "a\n", "%{tx.a}", "\u{e4}"] {
+        refused(narrowed("ARGS:q", None, &[], Some(values)), "no pattern");
+    }
+    let values = |length: usize| narrowed("ARGS:q", None, &[], Some(&"a".repeat(length)));
+    refused(values(2_049), "longer than 2048");
+    assert!(exclusion_rules(&[values(2_048)]).is_ok());
+    refused(
+        Exclusion { values: Some("a".to_owned()), ..exclusion(&["1"], &[], &[], None) },
+        "needs",
+    );
+    let hosts = |count: usize| narrowed("ARGS:q", None, &vec!["a.example"; count], None);
+    refused(hosts(257), "256 at most");
+    assert!(exclusion_rules(&[hosts(256)]).is_ok());
     refused(Exclusion { owner: " ".to_owned(), ..exclusion(&["1"], &[], &[], None) }, "owner");
     refused(Exclusion { reason: String::new(), ..exclusion(&["1"], &[], &[], None) }, "reason");
     let many = vec![exclusion(&["1"], &[], &[], None); EXCLUSIONS_MAX + 1];

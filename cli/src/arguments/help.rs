@@ -11,6 +11,7 @@ Usage: glacis COMMAND [OPTION…]
   eval --rules FILE [REQUESTS|-]       evaluate requests, one JSON object a line
   eval --rules FILE --bench SECONDS    measure the time that they take
   explain --rules FILE [REQUEST|-]     why a request is refused, and what would let it pass
+  learn --rules FILE [FILE…]           exclusions for what ordinary requests trip over
   profile --rules FILE [REQUESTS|-]    what each rule costs
   ftw --tests DIR --rules FILE         run regression tests in the format of the OWASP CRS
   geo build [--asn] FILE.mmdb          countries of addresses, or their autonomous systems, for
@@ -104,9 +105,33 @@ macro_rules! rules_help {
                        stands further in front
   --defaults NAME      what applies where crs-setup.conf says nothing: glacis, or crs for CRS as it comes
                        (docs/reference/defaults.md)
+  --exclusions FILE    exclusions as YAML, such as `glacis learn` prints
 "
     };
 }
+
+pub(super) const LEARN_HELP: &str = concat!(
+    "\
+Prints the smallest set of narrow exclusions (rule, parameter, path) with which ordinary requests pass.
+
+Usage: glacis learn --rules FILE [OPTION…] [FILE…|-]
+
+",
+    rules_help!(),
+    "\
+      --min-requests N     requests that an exclusion needs (3)
+      --min-clients N      clients that it needs (2; without effect where the input names no client)
+      --min-days N         days that it needs (2; without effect where the input has no times)
+      --expires-days N     days for which exclusions hold (90)
+      --attacks FILE       an attack in each line, to check with besides those that are built in
+      --format FORMAT      auto, requests (as for eval), audit (records of Glacis) or har
+      --report FILE        write there what was declined, and why, instead of on standard error
+  -q, --quiet              print exclusions only
+
+Requests may have `time` (RFC 3339) and `client`. What looks like an attack is no evidence, and an exclusion with which
+known attacks are no longer found is narrowed to the values that were seen, or declined. docs/learn.md has the steps.
+"
+);
 
 pub(super) const BUNDLE_HELP: &str = concat!(
     "\
@@ -158,7 +183,7 @@ Usage: glacis eval --rules FILE [--rules FILE…] [OPTION…] [REQUESTS.jsonl|-]
                        matched, instead of classes
   -q, --quiet          no remarks on standard error
 
-In:  {\"id\", \"class\"?, \"client\": {\"ip\", \"port\"}?, \"server\": {\"ip\", \"port\"}?, \"method\", \"uri\",
+In:  {\"id\", \"class\"?, \"time\"?, \"client\": {\"ip\", \"port\"}?, \"server\": {\"ip\", \"port\"}?, \"method\", \"uri\",
       \"protocol\", \"headers\": [[name, value]…], \"body\"? or \"body_base64\"?,
       \"response\": {\"status\", \"protocol\", \"headers\", \"body\"? or \"body_base64\"?}?}
      Method, URI, names, values and body that are not UTF-8 are written {\"base64\": \"…\"}.

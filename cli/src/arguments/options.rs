@@ -138,6 +138,36 @@ pub(crate) struct ExplainOptions {
     pub(crate) quiet: bool,
 }
 
+/// What the input of `glacis learn` is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LearnFormat {
+    /// Lines or HAR, by what the file begins with.
+    #[default]
+    Auto,
+    /// Requests as for `glacis eval`, or audit records.
+    Lines,
+    Har,
+}
+
+/// `glacis learn`.
+#[derive(Debug, Default)]
+pub(crate) struct LearnOptions {
+    pub(crate) rules: Vec<Rules>,
+    /// Files of requests; none for standard input.
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) format: LearnFormat,
+    pub(crate) min_requests: Option<u64>,
+    pub(crate) min_clients: Option<u64>,
+    pub(crate) min_days: Option<u64>,
+    /// Days for which exclusions hold.
+    pub(crate) expires_days: u64,
+    /// A file with an attack in each line.
+    pub(crate) attacks: Option<PathBuf>,
+    /// Where to write what was declined, instead of standard error.
+    pub(crate) report: Option<PathBuf>,
+    pub(crate) quiet: bool,
+}
+
 /// `glacis profile`.
 #[derive(Debug, Default)]
 pub(crate) struct ProfileOptions {

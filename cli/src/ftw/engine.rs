@@ -30,6 +30,7 @@ impl Engine {
         let request = Request {
             id: Id(RawValue::NULL.to_owned()),
             class: None,
+            time: None,
             client: None,
             server: None,
             method: Bytes(parts.method.clone()),

@@ -17,6 +17,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("glacis-laws", &["seclang", "glacis-engine", "glacis-rules"]),
     ("glacis-rules", &["glacis-engine"]),
     ("glacis-explain", &["glacis-engine"]),
+    ("glacis-learn", &["glacis-engine", "glacis-explain", "glacis-rules"]),
     ("glacis-limits", &[]),
     ("glacis-limit-store", &["glacis-limits"]),
     ("glacis-inspector", &["glacis-engine"]),
@@ -52,7 +53,14 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "glacis-cli",
-        &["glacis-engine", "glacis-explain", "glacis-rules", "glacis-inspector", "glacis-limits"],
+        &[
+            "glacis-engine",
+            "glacis-explain",
+            "glacis-learn",
+            "glacis-rules",
+            "glacis-inspector",
+            "glacis-limits",
+        ],
     ),
     ("glacis-bench-empty-ext-proc", &[]),
     ("glacis-bench-probe", &["glacis-engine", "glacis-rules"]),
@@ -64,8 +72,14 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
 pub(super) const UNRESTRICTED: &[&str] = &["glacis-tests"];
 
 /// Members without I/O, and what would bring I/O or a host into them.
-pub(super) const PURE: &[&str] =
-    &["seclang", "glacis-engine", "glacis-explain", "glacis-inspector", "glacis-limits"];
+pub(super) const PURE: &[&str] = &[
+    "seclang",
+    "glacis-engine",
+    "glacis-explain",
+    "glacis-learn",
+    "glacis-inspector",
+    "glacis-limits",
+];
 const IMPURE: &[&str] = &["tokio", "tonic", "hyper", "proxy-wasm"];
 
 /// Only this member may know the proxy-wasm host.

@@ -7,6 +7,7 @@ use super::tree::Tree;
 const DOCUMENTED: &[&str] = &[
     "engine/",
     "explain/",
+    "learn/",
     "inspector/",
     "limits/",
     "limit-store/",
