@@ -2,6 +2,7 @@
 
 mod help;
 mod options;
+mod train;
 mod values;
 
 use std::{ffi::OsString, path::PathBuf};
@@ -17,7 +18,7 @@ use help::{
 pub(crate) use options::{
     BanAction, BansOptions, BundleOptions, EvalOptions, ExplainOptions, FtwOptions, GeoOptions,
     ImportForm, ImportOptions, LintOptions, PatchForm, PatchesOptions, ProfileOptions,
-    StatusOptions,
+    StatusOptions, TrainOptions, WeightsFile,
 };
 use values::{authority, chunk, jobs, numbers, passes, seconds};
 
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Bans(BansOptions),
     Import(ImportOptions),
     Bundle(BundleOptions),
+    Train(TrainOptions),
 }
 
 /// Parses the command line, the program's name included.
@@ -52,8 +54,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
 fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     match parser.next()? {
         None => {
-            let names = "lint, eval, explain, profile, ftw, geo, patches, status, bans, import or \
-                         bundle";
+            let names = "lint, eval, explain, profile, ftw, geo, patches, status, bans, import, \
+                         bundle or train";
             Err(format!("a command is needed: {names}").into())
         }
         Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(HELP)),
@@ -70,6 +72,7 @@ fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Some("bans") => bans(parser),
             Some("import") => import(parser),
             Some("bundle") => bundle(parser),
+            Some("train") => train::train(parser),
             Some("help") => Ok(Command::Help(HELP)),
             _ => Err(format!("there is no command {}", name.display()).into()),
         },
@@ -156,6 +159,7 @@ fn eval(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Arg::Long("bench") => options.bench = Some(seconds(parser)?),
             Arg::Long("reuse") => options.reuse = true,
             Arg::Long("each") => options.each = true,
+            Arg::Long("second-opinion") => options.second_opinion = Some(train::weights(parser)),
             Arg::Value(file) if requests.is_none() => requests = Some(file),
             other => return Err(other.unexpected()),
         }
@@ -387,6 +391,7 @@ fn check(command: &Command) -> Result<(), String> {
             Ok(())
         }
         Command::Bundle(options) => need_rules(&options.rules, "bundle"),
+        Command::Train(options) => need_rules(&options.rules, "train"),
         Command::Explain(options) => need_rules(&options.rules, "explain"),
         Command::Profile(options) => need_rules(&options.rules, "profile"),
         Command::Ftw(options) => check_ftw(options),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use glacis_engine::{BuildErrors, Input, Limits, Parts, Program};
-use glacis_rules::{Defaults, FileSource};
+use glacis_rules::{CrsSettings, Defaults, FileSource};
 
 use crate::output::{self, Fault};
 
@@ -18,6 +18,8 @@ pub(crate) enum Rules {
     Crs(PathBuf),
     /// `--defaults NAME`: whose defaults CRS has, wherever it stands.
     Defaults(Defaults),
+    /// Rules of CRS up to this level are run, those above the blocking level without a part in the verdict.
+    DetectionLevel(u8),
     /// `--every-rule`, for tests: no rule is left out because it cannot match.
     EveryRule,
     /// `--no-recall`, for measuring: every text costs what it costs when it comes for the first time.
@@ -69,6 +71,11 @@ pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
         _ => None,
     });
     let defaults = named.next().unwrap_or_default();
+    let detection_paranoia = rules.iter().find_map(|rules| match rules {
+        Rules::DetectionLevel(level) => Some(*level),
+        _ => None,
+    });
+    let settings = CrsSettings { detection_paranoia, ..CrsSettings::default() };
     for rules in rules {
         match rules {
             Rules::File(path) => match path.to_str() {
@@ -78,13 +85,13 @@ pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
                     return Err(Fault::Input(message));
                 }
             },
-            Rules::Defaults(_) | Rules::EveryRule | Rules::NoRecall => {}
+            Rules::Defaults(_) | Rules::DetectionLevel(_) | Rules::EveryRule | Rules::NoRecall => {}
             Rules::Base => inputs.push(glacis_rules::base()),
             Rules::Crs(dir) => {
                 let found = glacis_rules::crs(dir);
                 let mut found = found.map_err(|error| Fault::Input(error.to_string()))?;
                 // Behind the base configuration and crs-setup.conf.
-                found.splice(2..2, defaults.input());
+                found.splice(2..2, defaults.input().into_iter().chain(settings.input()));
                 // The base configuration comes with CRS, unless it was given a place before.
                 let base = glacis_rules::base();
                 let given = inputs.contains(&base);

@@ -19,6 +19,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("glacis-explain", &["glacis-engine"]),
     ("glacis-limits", &[]),
     ("glacis-limit-store", &["glacis-limits"]),
+    ("glacis-second-opinion", &["glacis-engine"]),
     ("glacis-inspector", &["glacis-engine"]),
     ("glacis-service", &[]),
     ("glacis-host", &["glacis-engine", "glacis-inspector", "glacis-rules", "glacis-service"]),
@@ -52,7 +53,14 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "glacis-cli",
-        &["glacis-engine", "glacis-explain", "glacis-rules", "glacis-inspector", "glacis-limits"],
+        &[
+            "glacis-engine",
+            "glacis-explain",
+            "glacis-rules",
+            "glacis-inspector",
+            "glacis-limits",
+            "glacis-second-opinion",
+        ],
     ),
     ("glacis-bench-empty-ext-proc", &[]),
     ("glacis-bench-probe", &["glacis-engine", "glacis-rules"]),
@@ -64,8 +72,14 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
 pub(super) const UNRESTRICTED: &[&str] = &["glacis-tests"];
 
 /// Members without I/O, and what would bring I/O or a host into them.
-pub(super) const PURE: &[&str] =
-    &["seclang", "glacis-engine", "glacis-explain", "glacis-inspector", "glacis-limits"];
+pub(super) const PURE: &[&str] = &[
+    "seclang",
+    "glacis-engine",
+    "glacis-explain",
+    "glacis-inspector",
+    "glacis-limits",
+    "glacis-second-opinion",
+];
 const IMPURE: &[&str] = &["tokio", "tonic", "hyper", "proxy-wasm"];
 
 /// Only this member may know the proxy-wasm host.
