@@ -2,6 +2,7 @@
 
 mod help;
 mod options;
+mod train;
 mod values;
 
 use std::{ffi::OsString, path::PathBuf};
@@ -17,7 +18,7 @@ use help::{
 pub(crate) use options::{
     BanAction, BansOptions, BundleOptions, EvalOptions, ExplainOptions, FtwOptions, GeoOptions,
     ImportForm, ImportOptions, LearnFormat, LearnOptions, LintOptions, PatchForm, PatchesOptions,
-    ProfileOptions, StatusOptions,
+    ProfileOptions, StatusOptions, TrainOptions, WeightsFile,
 };
 use values::{authority, chunk, jobs, numbers, passes, seconds};
 
@@ -37,6 +38,7 @@ pub(crate) enum Command {
     Bans(BansOptions),
     Import(ImportOptions),
     Bundle(BundleOptions),
+    Train(TrainOptions),
 }
 
 /// Parses the command line, the program's name included.
@@ -54,7 +56,7 @@ fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     match parser.next()? {
         None => {
             let names = "lint, eval, explain, learn, profile, ftw, geo, patches, status, bans, \
-                         import or bundle";
+                         import, bundle or train";
             Err(format!("a command is needed: {names}").into())
         }
         Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(HELP)),
@@ -72,6 +74,7 @@ fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Some("bans") => bans(parser),
             Some("import") => import(parser),
             Some("bundle") => bundle(parser),
+            Some("train") => train::train(parser),
             Some("help") => Ok(Command::Help(HELP)),
             _ => Err(format!("there is no command {}", name.display()).into()),
         },
@@ -161,6 +164,7 @@ fn eval(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Arg::Long("bench") => options.bench = Some(seconds(parser)?),
             Arg::Long("reuse") => options.reuse = true,
             Arg::Long("each") => options.each = true,
+            Arg::Long("second-opinion") => options.second_opinion = Some(train::weights(parser)),
             Arg::Value(file) if requests.is_none() => requests = Some(file),
             other => return Err(other.unexpected()),
         }
@@ -433,6 +437,7 @@ fn check(command: &Command) -> Result<(), String> {
             Ok(())
         }
         Command::Bundle(options) => need_rules(&options.rules, "bundle"),
+        Command::Train(options) => need_rules(&options.rules, "train"),
         Command::Explain(options) => need_rules(&options.rules, "explain"),
         Command::Learn(options) => need_rules(&options.rules, "learn"),
         Command::Profile(options) => need_rules(&options.rules, "profile"),

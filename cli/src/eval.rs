@@ -11,15 +11,16 @@ use std::{
     thread,
 };
 
-use glacis_engine::{Program, Transaction};
+use glacis_engine::Transaction;
 use glacis_explain::{Id, Malformed, Request};
+use glacis_second_opinion::{Evidence, Weights};
 
 use crate::{
     arguments::EvalOptions,
     inspect::{inspect, status},
     output::{self, Fault, Outcome},
     record::{ErrorRecord, Record},
-    ruleset,
+    ruleset, second_opinion,
 };
 
 /// Bytes of a line; of a longer one only an error remains.
@@ -36,10 +37,15 @@ const BATCH_BYTES: usize = 64 << 20;
 
 /// Answers every line of the input.
 pub(crate) fn run(options: &EvalOptions) -> Result<Outcome, Fault> {
-    let program = Arc::new(ruleset::load(&options.rules, options.quiet)?);
+    let (rules, weights) = second_opinion::rules(&options.rules, options.second_opinion.as_ref())?;
+    let program = Arc::new(ruleset::load(&rules, options.quiet)?);
     let body_chunk = options.body_chunk.unwrap_or(usize::MAX);
-    let mut workers: Vec<Worker> =
-        (0..options.jobs).map(|_| Worker::new(&program, body_chunk)).collect();
+    let worker = |_| Worker {
+        transaction: Transaction::new(Arc::clone(&program)),
+        body_chunk,
+        weights: weights.as_ref(),
+    };
+    let mut workers: Vec<Worker<'_>> = (0..options.jobs).map(worker).collect();
     let mut lines = Lines::open(options.requests.as_deref())?;
     let mut out = output::results();
     let mut outcome = Outcome::Clean;
@@ -48,7 +54,7 @@ pub(crate) fn run(options: &EvalOptions) -> Result<Outcome, Fault> {
         if batch.is_empty() {
             return Ok(outcome);
         }
-        for answer in evaluate(&batch, &mut workers) {
+        for answer in evaluate(&batch, &mut workers, Worker::answer) {
             out.write_all(&answer.line)?;
             if answer.malformed {
                 outcome = Outcome::Findings;
@@ -60,17 +66,22 @@ pub(crate) fn run(options: &EvalOptions) -> Result<Outcome, Fault> {
 }
 
 /// The answers to `batch`, in order, on as many threads as there are workers.
-fn evaluate(batch: &[Line], workers: &mut [Worker]) -> Vec<Answer> {
+pub(crate) fn evaluate<W: Send, A: Send>(
+    batch: &[Line],
+    workers: &mut [W],
+    answer: impl Fn(&mut W, &Line) -> A + Sync,
+) -> Vec<A> {
     if let [worker] = workers {
-        return batch.iter().map(|line| worker.answer(line)).collect();
+        return batch.iter().map(|line| answer(worker, line)).collect();
     }
+    let answer = &answer;
     let next = AtomicUsize::new(0);
     let answers = Mutex::new(Vec::with_capacity(batch.len()));
     thread::scope(|scope| {
         for worker in workers {
             scope.spawn(|| {
                 while let Some((at, line)) = take(batch, &next) {
-                    let answer = worker.answer(line);
+                    let answer = answer(worker, line);
                     answers.lock().unwrap_or_else(PoisonError::into_inner).push((at, answer));
                 }
             });
@@ -92,16 +103,13 @@ struct Answer {
 }
 
 /// What one thread works with.
-struct Worker {
+struct Worker<'w> {
     transaction: Transaction,
     body_chunk: usize,
+    weights: Option<&'w Weights>,
 }
 
-impl Worker {
-    fn new(program: &Arc<Program>, body_chunk: usize) -> Self {
-        Self { transaction: Transaction::new(Arc::clone(program)), body_chunk }
-    }
-
+impl Worker<'_> {
     fn answer(&mut self, line: &Line) -> Answer {
         match line.parse() {
             Ok(request) => Answer { line: self.evaluate(&request), malformed: false },
@@ -117,8 +125,10 @@ impl Worker {
     fn evaluate(&mut self, request: &Request) -> Vec<u8> {
         inspect(&mut self.transaction, request, &request.id.text(), self.body_chunk);
         let status = status(&self.transaction, request);
+        let opinion = self.weights.map(|weights| weights.opinion(&Evidence::of(&self.transaction)));
+        let record = Record::new(&request.id.0, &self.transaction, status, |rule| rule.log);
         let mut line = Vec::new();
-        Record::new(&request.id.0, &self.transaction, status, |rule| rule.log).write(&mut line);
+        record.with_opinion(opinion.as_ref()).write(&mut line);
         line
     }
 }
@@ -131,6 +141,11 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    /// The line as it is; nothing where it was too long.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.text.as_deref().unwrap_or_default().trim_ascii_end()
+    }
+
     /// Reads the request; the message of an error names the line.
     pub(crate) fn parse(&self) -> Result<Request, Malformed> {
         self.read(Request::parse)

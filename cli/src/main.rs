@@ -24,7 +24,9 @@ mod patches;
 mod profile;
 mod record;
 mod ruleset;
+mod second_opinion;
 mod status;
+mod train;
 
 use std::process::ExitCode;
 
@@ -59,5 +61,6 @@ fn run(command: &Command) -> Result<Outcome, Fault> {
         Command::Bans(options) => bans::run(options),
         Command::Import(options) => import::run(options),
         Command::Bundle(options) => bundle::run(options),
+        Command::Train(options) => train::run(options),
     }
 }

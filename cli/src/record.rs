@@ -1,6 +1,7 @@
 //! What `eval` answers, and the record that an audit log would hold.
 
 use glacis_engine::{MatchedRule, Transaction, Verdict};
+use glacis_second_opinion::Opinion;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -15,6 +16,8 @@ pub(crate) struct Record<'a> {
     location: Option<&'a str>,
     matched: Vec<Matched<'a>>,
     scores: Scores,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    second_opinion: Option<SecondOpinion<'a>>,
 }
 
 /// A rule that matched.
@@ -39,6 +42,23 @@ struct Match {
 struct Scores {
     inbound: i64,
     outbound: i64,
+}
+
+/// The second opinion, in natural logarithms of odds.
+#[derive(Debug, Serialize)]
+struct SecondOpinion<'a> {
+    attack: bool,
+    score: f64,
+    threshold: f64,
+    value: &'a str,
+    sum: String,
+    reasons: Vec<Reason>,
+}
+
+#[derive(Debug, Serialize)]
+struct Reason {
+    rule: u32,
+    weight: f64,
 }
 
 /// The answer to a line that is no request.
@@ -69,7 +89,13 @@ impl<'a> Record<'a> {
             },
             matched: transaction.matched_rules().filter(keep).map(Matched::new).collect(),
             scores: Scores { inbound: scores.inbound, outbound: scores.outbound },
+            second_opinion: None,
         }
+    }
+
+    /// The same with a second opinion beside the verdict.
+    pub(crate) fn with_opinion(self, opinion: Option<&'a Opinion>) -> Self {
+        Self { second_opinion: opinion.map(SecondOpinion::new), ..self }
     }
 
     /// Writes the answer as one line.
@@ -82,6 +108,23 @@ impl ErrorRecord<'_> {
     /// Writes the answer as one line.
     pub(crate) fn write(&self, line: &mut Vec<u8>) {
         write(self, line);
+    }
+}
+
+impl<'a> SecondOpinion<'a> {
+    fn new(opinion: &'a Opinion) -> Self {
+        let decimal = |milli| f64::from(milli) / 1_000.0;
+        let reasons = opinion.reasons.iter();
+        Self {
+            attack: opinion.is_attack(),
+            score: decimal(opinion.score),
+            threshold: decimal(opinion.threshold),
+            value: &opinion.value,
+            sum: opinion.sum(),
+            reasons: reasons
+                .map(|reason| Reason { rule: reason.rule, weight: decimal(reason.weight) })
+                .collect(),
+        }
     }
 }
 

@@ -41,6 +41,9 @@ pub use exclusion::{
 pub use files::FileSource;
 pub use record::{Record, RecordingSource};
 
+/// The weights of the second opinion that Glacis ships, learned for CRS 4.25: see `docs/second-opinion.md`.
+pub const WEIGHTS: &str = include_str!("../weights/crs-4.25.json");
+
 /// The name under which [`base`] appears in messages.
 pub const BASE_NAME: &str = "glacis:base";
 

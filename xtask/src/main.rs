@@ -28,6 +28,7 @@ mod modsecurity;
 mod newcomer;
 mod pins;
 mod release;
+mod second_opinion;
 mod slowest;
 mod steps;
 mod suite;
@@ -60,6 +61,12 @@ const COMMANDS: &[Command] = &[
         options: "",
         about: "everything that must be green: fetch, fmt, tidy, lint, docs, wasm, build, tests, costs",
         run: suite::test,
+    },
+    Command {
+        name: "second-opinion",
+        options: "--data DIR [--train DATE]",
+        about: "make labelled requests from public data sets; learn the weights of the second opinion",
+        run: second_opinion::command,
     },
     Command {
         name: "fetch",

@@ -21,6 +21,7 @@ Usage: glacis COMMAND [OPTION…]
   bans list|add|remove                 who is banned by a running ext-authz
   import FORM FILE…                    rules of another firewall as profiles of ext-proc
   bundle --rules FILE                  rules in one piece, for the wasm-filter's first verdict
+  train --crs DIR [REQUESTS|-]         learn weights of a second opinion from labelled requests
 
 `glacis COMMAND --help` says more.
 
@@ -181,6 +182,9 @@ Usage: glacis eval --rules FILE [--rules FILE…] [OPTION…] [REQUESTS.jsonl|-]
   --reuse              with --bench: one transaction reused, instead of one made for each request
   --each               with --bench: a line for each request, with its verdict and the rules that
                        matched, instead of classes
+  --second-opinion[=FILE]
+                       beside the verdict the score by learned weights: those that Glacis ships, or those
+                       of FILE (docs/second-opinion.md)
   -q, --quiet          no remarks on standard error
 
 In:  {\"id\", \"class\"?, \"time\"?, \"client\": {\"ip\", \"port\"}?, \"server\": {\"ip\", \"port\"}?, \"method\", \"uri\",
@@ -189,13 +193,40 @@ In:  {\"id\", \"class\"?, \"time\"?, \"client\": {\"ip\", \"port\"}?, \"server\"
      Method, URI, names, values and body that are not UTF-8 are written {\"base64\": \"…\"}.
 Out: {\"id\", \"action\": \"allow|deny|redirect|drop\", \"status\", \"phase\", \"matched\": [{\"id\", \"phase\", \"msg\",
       \"logdata\", \"severity\", \"tags\", \"matches\": [{\"variable\", \"value\"}]}],
-      \"scores\": {\"inbound\", \"outbound\"}, \"location\"?, \"error\"?}
+      \"scores\": {\"inbound\", \"outbound\"}, \"location\"?, \"error\"?,
+      \"second_opinion\"?: {\"attack\", \"score\", \"threshold\", \"value\", \"sum\", \"reasons\": [{\"rule\", \"weight\"}]}}
      status is that of the refusal, otherwise that of the response given, otherwise 200; phase is the
      phase of the refusal, otherwise null. matched holds every rule that matched and logs.
 
 A line that is not such an object is answered by {\"id\", \"error\"}, and makes the exit status 1. Blank
 lines are left out. A line is at most 64 MiB; of a longer one only the error remains. Response phases
 are evaluated when a response is given and the request was not refused.
+"
+);
+
+pub(super) const TRAIN_HELP: &str = concat!(
+    "\
+Learns weights of a second opinion from labelled requests, and prints the file of weights.
+
+Usage: glacis train --crs DIR --date YYYY-MM-DD [OPTION…] [REQUESTS.jsonl|-]
+
+",
+    rules_help!(),
+    "\
+  --date YYYY-MM-DD    the day that the file carries
+  --name NAME          what the weights are called (CRS)
+  --false-alarms P     the threshold lets at most P percent of held-out benign requests be alarms (0.1)
+  --l2 X               the strength of regularisation (0.00001)
+  -j, --jobs N         use N threads (1)
+  -q, --quiet          no figures on standard error
+
+In: requests as for `glacis eval`, each with \"source\", the name of the data set that it comes from, and
+\"label\": \"attack\", \"benign\", or \"technical\" for what is no attack, but has no part in the threshold: code and
+commands that people write about. At most 1000000 requests and 1024 sources.
+
+Rules of all levels run. Each source is left out in turn, and the weights learned from the others are tried
+on it; the threshold and the figures in the file come from that. Two sources of each label are needed. The
+same input gives the same file on the same platform (docs/second-opinion.md).
 "
 );
 

@@ -121,6 +121,36 @@ pub(crate) struct EvalOptions {
     pub(crate) reuse: bool,
     /// Measure, and print each request with its verdict instead of classes.
     pub(crate) each: bool,
+    /// Weights of a second opinion, if one is wanted.
+    pub(crate) second_opinion: Option<WeightsFile>,
+    pub(crate) quiet: bool,
+}
+
+/// Which weights a second opinion has.
+#[derive(Clone, Debug)]
+pub(crate) enum WeightsFile {
+    /// Those that Glacis ships.
+    BuiltIn,
+    /// Those of this file.
+    File(PathBuf),
+}
+
+/// `glacis train`.
+#[derive(Debug, Default)]
+pub(crate) struct TrainOptions {
+    pub(crate) rules: Vec<Rules>,
+    /// A file of labelled requests; `None` for standard input.
+    pub(crate) requests: Option<PathBuf>,
+    /// What the weights are called.
+    pub(crate) name: String,
+    /// The day that the file of weights carries.
+    pub(crate) date: String,
+    /// The strength of regularisation.
+    pub(crate) l2: f64,
+    /// False alarms that the threshold allows, as a share of held-out requests.
+    pub(crate) false_alarms: f64,
+    /// Threads; one at least.
+    pub(crate) jobs: usize,
     pub(crate) quiet: bool,
 }
 

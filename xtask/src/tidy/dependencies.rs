@@ -20,6 +20,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("glacis-learn", &["glacis-engine", "glacis-explain", "glacis-rules"]),
     ("glacis-limits", &[]),
     ("glacis-limit-store", &["glacis-limits"]),
+    ("glacis-second-opinion", &["glacis-engine"]),
     ("glacis-inspector", &["glacis-engine"]),
     ("glacis-service", &[]),
     ("glacis-host", &["glacis-engine", "glacis-inspector", "glacis-rules", "glacis-service"]),
@@ -60,6 +61,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "glacis-rules",
             "glacis-inspector",
             "glacis-limits",
+            "glacis-second-opinion",
         ],
     ),
     ("glacis-bench-empty-ext-proc", &[]),
@@ -79,6 +81,7 @@ pub(super) const PURE: &[&str] = &[
     "glacis-learn",
     "glacis-inspector",
     "glacis-limits",
+    "glacis-second-opinion",
 ];
 const IMPURE: &[&str] = &["tokio", "tonic", "hyper", "proxy-wasm"];
 
