@@ -23,11 +23,14 @@ use glacis_inspector::{Header, Reply};
 use crate::{
     metadata,
     route::Route,
-    stream::{Attribute, Half, HeaderMap, Level, MetricId, Metrics, Stream, Value, Wake},
+    stream::{Attribute, Half, HeaderMap, Level, MetricId, Metrics, Stream, Value, Wake, Wakeup},
 };
 
 /// The version of the ABI. Envoy 1.40 logs a warning for any other, and loads the module all the same.
 const VERSION: &CStr = c"v0.2.0";
+
+/// The number of the metadata that filters set for a stream.
+const DYNAMIC: i32 = 0;
 
 /// Headers that are read without an allocation for Envoy's form of them.
 const HEADERS_ON_STACK: usize = 64;
@@ -276,9 +279,24 @@ impl EnvoyStream<'_> {
         core::str::from_utf8(unsafe { found.bytes() }).ok().map(read)
     }
 
+    /// What `read` makes of a text in metadata: the stream's own, or the route's.
+    fn metadata_text<T>(
+        &self,
+        source: i32,
+        namespace: &str,
+        key: &str,
+        read: impl FnOnce(&str) -> T,
+    ) -> Option<T> {
+        let (namespace, key) = (Buf::of(namespace.as_bytes()), Buf::of(key.as_bytes()));
+        // SAFETY: the stream lives, and Envoy writes one buffer.
+        let get = |envoy, found| unsafe {
+            (self.callbacks.http_get_metadata_string)(envoy, source, namespace, key, found)
+        };
+        self.text(get, read)
+    }
+
     /// How many strings of a list in the stream's own metadata there are already.
     fn list_size(&self, namespace: Buf, key: Buf) -> usize {
-        const DYNAMIC: i32 = 0;
         let mut size = 0;
         // SAFETY: the stream lives, and Envoy writes one number.
         let known = unsafe {
@@ -382,12 +400,16 @@ impl Stream for EnvoyStream<'_> {
         read: impl FnOnce(&str) -> T,
     ) -> Option<T> {
         const ROUTE: i32 = 1;
-        let (namespace, key) = (Buf::of(namespace.as_bytes()), Buf::of(key.as_bytes()));
-        // SAFETY: the stream lives, and Envoy writes one buffer.
-        let get = |envoy, found| unsafe {
-            (self.callbacks.http_get_metadata_string)(envoy, ROUTE, namespace, key, found)
-        };
-        self.text(get, read)
+        self.metadata_text(ROUTE, namespace, key, read)
+    }
+
+    fn dynamic_metadata<T>(
+        &self,
+        namespace: &str,
+        key: &str,
+        read: impl FnOnce(&str) -> T,
+    ) -> Option<T> {
+        self.metadata_text(DYNAMIC, namespace, key, read)
     }
 
     fn route(&self) -> Option<Arc<Route>> {
@@ -444,10 +466,29 @@ impl Stream for EnvoyStream<'_> {
         unsafe { add(self.envoy, id, labels.as_ptr(), labels.len(), value) };
     }
 
-    fn waker(&mut self) -> Option<Scheduler> {
+    fn waker(&mut self, reason: Wakeup) -> Option<Scheduler> {
         // SAFETY: the stream lives while its hook runs.
         let scheduler = unsafe { (self.callbacks.http_filter_scheduler_new)(self.envoy) };
-        (!scheduler.is_null()).then_some(Scheduler { scheduler, callbacks: self.callbacks })
+        let event = event_number(reason);
+        (!scheduler.is_null()).then_some(Scheduler { scheduler, event, callbacks: self.callbacks })
+    }
+}
+
+/// The number of a scheduled event; Envoy passes it back.
+const fn event_number(reason: Wakeup) -> u64 {
+    match reason {
+        Wakeup::Evaluation => 0,
+        Wakeup::Rules => 1,
+        Wakeup::LateBody => 2,
+    }
+}
+
+/// The reason for which a stream is woken by the event of this number.
+const fn wakeup(event: u64) -> Wakeup {
+    match event {
+        1 => Wakeup::Rules,
+        2 => Wakeup::LateBody,
+        _ => Wakeup::Evaluation,
     }
 }
 
@@ -464,6 +505,7 @@ const fn map_number(map: HeaderMap) -> i32 {
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     scheduler: Object,
+    event: u64,
     callbacks: &'static Callbacks,
 }
 
@@ -473,7 +515,7 @@ unsafe impl Send for Scheduler {}
 impl Wake for Scheduler {
     fn wake(&self) {
         // SAFETY: it is deleted when this is dropped, and not before.
-        unsafe { (self.callbacks.http_filter_scheduler_commit)(self.scheduler, 0) }
+        unsafe { (self.callbacks.http_filter_scheduler_commit)(self.scheduler, self.event) }
     }
 }
 

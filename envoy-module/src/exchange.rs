@@ -4,14 +4,16 @@
 //! was decided is written down once.
 
 mod evaluation;
+mod late_body;
+mod readiness;
 mod receipt;
 
 use std::{sync::Arc, time::Instant};
 
 use glacis_host::admission::Share;
 use glacis_inspector::{
-    Decision, End, Header, Hints, Inspector, Mode, Reply, RequestHead, ResponseHead, Uninspected,
-    find, grpc_code, parse_endpoint, request_id,
+    Decision, End, Header, Hints, Inspector, Mode, Reply, ResponseHead, Uninspected, find,
+    grpc_code, request_id,
 };
 use glacis_service::{
     Client,
@@ -19,10 +21,15 @@ use glacis_service::{
     now,
 };
 
-use self::evaluation::{Done, Early, Evaluation, OwnedHead, own_fields};
+use self::{
+    evaluation::{Done, Early, Evaluation, OwnedHead, own_fields},
+    late_body::{Begun, Known},
+};
 use crate::{
-    filter::{Filter, Profile},
+    filter::Filter,
+    in_use::Rules,
     metrics::Error,
+    rulesets::Profile,
     stream::{Attribute, Half, HeaderMap, Next, Stream, Wake},
     waiting::Waiting,
 };
@@ -51,7 +58,13 @@ pub(crate) struct Exchange<W: Wake> {
     /// `None` before the request's headers, while another thread has it, and when the exchange is concluded.
     inspector: Option<Box<Inspector>>,
     waiting: Option<Waiting<W, Done>>,
-    /// What has come behind the request's headers while these are evaluated elsewhere.
+    /// The wait for the first rules of the filter.
+    rules_wait: Option<Waiting<W, ()>>,
+    /// The wait for a body that may be late.
+    late_body: Option<Waiting<W, ()>>,
+    /// What two evaluations of the same headers have in common.
+    begun: Begun,
+    /// What has come behind the request's headers while these are evaluated elsewhere, or wait for rules.
     early: Option<Early>,
     request: Progress,
     response: Progress,
@@ -67,8 +80,8 @@ pub(crate) struct Exchange<W: Wake> {
     response_bytes: usize,
 }
 
-/// The answer to a request that could not be judged for a fault of this module.
-pub(crate) fn fault() -> Reply {
+/// The answer to a request that could not be judged, for no reason of its own.
+pub(crate) fn fault(error: Error) -> Reply {
     Reply {
         status: 503,
         action: "fault",
@@ -82,7 +95,7 @@ pub(crate) fn fault() -> Reply {
             .to_owned(),
         grpc_status: None,
         rule: None,
-        details: "glacis_fault".to_owned(),
+        details: error.details().to_owned(),
     }
 }
 
@@ -96,6 +109,9 @@ impl<W: Wake> Exchange<W> {
             profile: None,
             inspector: None,
             waiting: None,
+            rules_wait: None,
+            late_body: None,
+            begun: Begun::default(),
             early: None,
             request: Progress::Headers,
             response: Progress::Headers,
@@ -110,8 +126,8 @@ impl<W: Wake> Exchange<W> {
     }
 
     /// Ends the exchange without a verdict, after a panic: what the inspector has is not to be trusted.
-    pub(crate) fn give_up(&mut self) -> Next {
-        self.waiting = None;
+    pub(crate) fn give_up(&mut self, error: Error) -> Next {
+        (self.waiting, self.rules_wait, self.late_body) = (None, None, None);
         // Its memory may be what has made it panic. It is lost, rather than touched again.
         let inspector = self.inspector.take();
         let dropped = std::panic::AssertUnwindSafe(|| drop(inspector));
@@ -121,13 +137,13 @@ impl<W: Wake> Exchange<W> {
             return Next::Drop;
         }
         self.answered = true;
-        Next::Reply(Box::new(self.in_grpc(fault())))
+        Next::Reply(Box::new(self.in_grpc(fault(error))))
     }
 
     /// Answers 503 to what Envoy must not send here, or what cannot be evaluated.
     fn fail(&mut self, stream: &mut impl Stream, error: Error) -> Next {
         self.filter.metrics.error(stream, error);
-        self.give_up()
+        self.give_up(error)
     }
 
     /// Headers have come.
@@ -138,6 +154,7 @@ impl<W: Wake> Exchange<W> {
         end_of_stream: bool,
     ) -> Next {
         match half {
+            Half::Request if self.request != Progress::Headers => self.fail(stream, Error::Fault),
             Half::Request => self.request_headers(stream, end_of_stream),
             Half::Response => self.response_headers(stream, end_of_stream),
         }
@@ -148,16 +165,17 @@ impl<W: Wake> Exchange<W> {
         stream: &mut S,
         end_of_stream: bool,
     ) -> Next {
-        if self.request != Progress::Headers {
-            return self.fail(stream, Error::Fault);
-        }
         let began = Instant::now();
         let route = stream.route();
         if route.as_ref().is_some_and(|route| route.disabled) {
             self.request = Progress::Done;
             return Next::Continue;
         }
-        let rulesets = self.filter.engine.shared.rulesets();
+        let rulesets = match self.filter.engine.shared.rules.rules() {
+            Rules::Ready(rulesets) => rulesets,
+            Rules::Awaited => return self.await_rules(stream, end_of_stream),
+            Rules::Failed => return self.fail(stream, Error::NotReady),
+        };
         let metadata = stream.route_metadata(NAMESPACE, "profile", str::to_owned);
         let name =
             rulesets.has_routes.then(|| stream.attribute(Attribute::RouteName, str::to_owned));
@@ -179,13 +197,20 @@ impl<W: Wake> Exchange<W> {
         let (mut inspector, decision) = match judged {
             (inspector, Ok(decision)) => (inspector, decision),
             (inspector, Err(head)) => {
-                self.early = Some(Early { is_ended: end_of_stream, trailers: None });
+                self.early.get_or_insert_with(|| Early::new(end_of_stream));
                 return self.evaluate(stream, inspector, Evaluation::Headers(Box::new(head)));
             }
         };
+        if self.early.is_some() {
+            self.measure(stream, "request_headers", began);
+            return self.evaluated(stream, Done { inspector, half: Half::Request, decision });
+        }
         self.blocks = inspector.mode() == Mode::Blocking;
         let decision = match decision {
-            Decision::NeedBody => self.begin_wait(stream, &mut inspector),
+            Decision::NeedBody => {
+                self.expect_body(stream, &inspector);
+                self.begin_wait(stream, &mut inspector)
+            }
             decision => decision,
         };
         self.inspector = Some(inspector);
@@ -202,22 +227,12 @@ impl<W: Wake> Exchange<W> {
     ) -> (Box<Inspector>, Result<Decision, OwnedHead>) {
         let headers = stream.headers(HeaderMap::Request);
         self.answers_grpc = is_grpc_for_envoy(&headers);
+        self.begun = Begun { time: now(), lots: [lot(), lot()] };
         let id = request_id(&headers);
         let made_up = if id.is_none() { random_id() } else { String::new() };
-        let address = |attribute| stream.attribute(attribute, parse_endpoint).flatten();
-        let protocol = stream.attribute(Attribute::Protocol, known_protocol).flatten();
-        let head = RequestHead {
-            headers: &headers,
-            protocol,
-            end_of_stream,
-            id: id.unwrap_or(&made_up),
-            time: now(),
-            source: address(Attribute::SourceAddress),
-            destination: address(Attribute::DestinationAddress),
-            user: None,
-            lot: lot(),
-            audit_lot: lot(),
-        };
+        let known = Known::of(stream, profile);
+        let protocol = known.protocol;
+        let head = self.begun.head(&headers, end_of_stream, id.unwrap_or(&made_up), &known);
         let mut inspector = Box::new(profile.pool.take());
         let shared = &self.filter.engine.shared;
         let bytes: usize = headers.iter().map(|it| it.name.len() + it.value.len()).sum();
@@ -451,6 +466,9 @@ impl<W: Wake> Exchange<W> {
     /// Does what a decision asks for, and leaves the receipt as it is now.
     fn decided(&mut self, stream: &mut impl Stream, half: Half, decision: &Decision) -> Next {
         self.leave_receipt(stream);
+        if *decision != Decision::NeedBody {
+            self.late_body = None;
+        }
         *self.progress_mut(half) = match decision {
             Decision::NeedBody => Progress::Body,
             Decision::Continue | Decision::Reply(_) => Progress::Done,
@@ -486,6 +504,7 @@ impl<W: Wake> Exchange<W> {
     /// The stream is over.
     pub(crate) fn complete(&mut self, stream: &mut impl Stream) -> Next {
         let was_evaluated = self.waiting.take().is_some();
+        (self.rules_wait, self.late_body) = (None, None);
         if was_evaluated && let Some(profile) = &self.profile {
             self.filter.metrics.no_verdict(stream, profile.name());
         }

@@ -33,6 +33,8 @@ pub(crate) enum Error {
     Fault,
     /// A route names a profile that does not exist, and such requests are refused.
     UnknownProfile,
+    /// There are no rules yet.
+    NotReady,
 }
 
 impl Error {
@@ -40,6 +42,15 @@ impl Error {
         match self {
             Self::Fault => "fault",
             Self::UnknownProfile => "unknown_profile",
+            Self::NotReady => "not_ready",
+        }
+    }
+
+    /// The response code details of the answer.
+    pub(crate) const fn details(self) -> &'static str {
+        match self {
+            Self::Fault | Self::UnknownProfile => "glacis_fault",
+            Self::NotReady => "glacis_not_ready",
         }
     }
 }

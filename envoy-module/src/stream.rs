@@ -77,6 +77,14 @@ pub(crate) trait Stream {
         read: impl FnOnce(&str) -> T,
     ) -> Option<T>;
 
+    /// What `read` makes of a text in the metadata that filters have set for this stream.
+    fn dynamic_metadata<T>(
+        &self,
+        namespace: &str,
+        key: &str,
+        read: impl FnOnce(&str) -> T,
+    ) -> Option<T>;
+
     /// What the most specific route says of this filter.
     fn route(&self) -> Option<Arc<Route>>;
 
@@ -95,8 +103,19 @@ pub(crate) trait Stream {
     /// Adds a value to a histogram.
     fn record(&mut self, metric: MetricId, labels: &[&str], value: u64);
 
-    /// What wakes this stream; `None` if Envoy has none.
-    fn waker(&mut self) -> Option<Self::Waker>;
+    /// Wakes this stream for `reason`; `None` if Envoy has no scheduler for it.
+    fn waker(&mut self, reason: Wakeup) -> Option<Self::Waker>;
+}
+
+/// Why a stream is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wakeup {
+    /// An evaluation on another thread is done.
+    Evaluation,
+    /// The first rules of the filter are ready, have failed, or take too long.
+    Rules,
+    /// The body of the request has not come for a while.
+    LateBody,
 }
 
 /// Calls the hook `woken` of one stream on the thread of the stream.

@@ -51,6 +51,11 @@ impl<W: Wake, T> Drop for Waiting<W, T> {
 }
 
 impl<W: Wake, T> Promise<W, T> {
+    /// The same once more: each of both wakes the stream when it is dropped.
+    pub(crate) fn another(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+
     /// Whether the stream still waits.
     pub(crate) fn is_awaited(&self) -> bool {
         self.0.lock().waker.is_some()

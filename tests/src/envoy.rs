@@ -117,6 +117,11 @@ impl Envoy {
         &mut self.process
     }
 
+    /// The address for operators.
+    pub const fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
     /// The counters and gauges whose name contains `part`.
     ///
     /// # Errors

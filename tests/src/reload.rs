@@ -1,5 +1,5 @@
-//! Reloads under load: clients send requests and attacks without a pause while the rules are exchanged
-//! again and again.
+//! Reloads under load: clients send requests and attacks without a pause while the rules are replaced again and again,
+//! in ext-proc or in the native module.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Outcome};
 use crate::http::{Connection, Request};
+use crate::native;
 use crate::stack::Stack;
 
 /// Clients, each with a connection and an address of its own.
@@ -31,6 +32,9 @@ pub const PATIENT: &[(&str, &str)] = &[
 /// The same for ext-proc.
 pub const PATIENT_KEYS: &str = "reload_seconds: 0\ndeadline_ms: 0\noverload: {lag_ms: 60000}\n";
 
+/// Keys of the native module: it looks for changes often, and no deadline ends an evaluation.
+pub const NATIVE_KEYS: [&str; 2] = ["reload_seconds: 1", "deadline_ms: 0"];
+
 /// What was sent, and what came of it.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -52,8 +56,9 @@ impl Tally {
     }
 }
 
-/// Exchanges the rules of the stack `count` times while clients send requests to the route that fails
-/// closed, where the guard turns a missing verdict into 503.
+/// Replaces the rules of the stack `count` times while clients send requests to the route that fails
+/// closed, where the guard turns a missing verdict into 503. A stack without ext-proc is one of
+/// [`native::start_with_file`].
 ///
 /// # Errors
 ///
@@ -80,24 +85,40 @@ pub fn under_load(stack: &mut Stack, count: u32) -> Outcome<Tally> {
     Ok(tally)
 }
 
-const SUCCESS: &str = r#"glacis_reloads_total{result="success"}"#;
-const FAILURE: &str = r#"glacis_reloads_total{result="failure"}"#;
+/// Reloads so far that succeeded, and that failed.
+fn reloads(stack: &Stack) -> Outcome<[u64; 2]> {
+    let Some(ext_proc) = &stack.ext_proc else {
+        let counted = stack.envoy.stats("dynamicmodulescustom.glacis_reloads")?;
+        let name = |result| format!("dynamicmodulescustom.glacis_reloads.result.{result}");
+        let count = |result| counted.get(&name(result)).copied().unwrap_or(0);
+        return Ok(["success", "failure"].map(count));
+    };
+    let metrics = ext_proc.metrics()?;
+    let count = |result| metrics.get(&format!("glacis_reloads_total{{result=\"{result}\"}}"));
+    Ok(["success", "failure"].map(|result| count(result).map_or(0, |count| *count as u64)))
+}
 
 /// One reload: to the CRS at another paranoia level each time.
 fn reload(stack: &Stack, number: u32, over: &AtomicBool, tally: &Tally) -> Outcome<()> {
-    let Some(ext_proc) = &stack.ext_proc else {
-        return Err(Failure::new("there is no ext-proc"));
-    };
-    let before = ext_proc.metrics()?;
-    ext_proc.set_keys(&format!("{PATIENT_KEYS}paranoia: {}\n", 1 + number % 2))?;
-    ext_proc.hang_up()?;
+    let before = reloads(stack)?;
+    let paranoia = format!("paranoia: {}", 1 + number % 2);
+    match &stack.ext_proc {
+        Some(ext_proc) => {
+            ext_proc.set_keys(&format!("{PATIENT_KEYS}{paranoia}\n"))?;
+            ext_proc.hang_up()?;
+        }
+        None => {
+            let keys: Vec<&str> = NATIVE_KEYS.into_iter().chain([&*paranoia]).collect();
+            native::set_keys(&stack.folder, &keys)?;
+        }
+    }
     let begun = Instant::now();
     loop {
-        let after = ext_proc.metrics()?;
-        if after.get(FAILURE) != before.get(FAILURE) {
+        let after = reloads(stack)?;
+        if after[1] != before[1] {
             return Err(Failure::new(format!("reload {number} has failed")));
         }
-        if after.get(SUCCESS) != before.get(SUCCESS) {
+        if after[0] != before[0] {
             tally.reloads.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }

@@ -184,8 +184,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "reload",
-        options: "[--release] [-- COUNT]",
-        about: "exchange the rules under load through a real Envoy, 100 times unless told",
+        options: "[--release] [-- [--module] COUNT]",
+        about: "replace the rules under load through a real Envoy, 100 times by default; --module: in the native module",
         run: up::reload,
     },
     Command {

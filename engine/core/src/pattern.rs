@@ -91,6 +91,18 @@ impl Pattern {
         Self::within(pcre.as_bytes(), PATTERN_BYTES_MAX)
     }
 
+    /// Finds what is malformed in a pattern, without the automaton: a pattern that passes may still need too large a one.
+    ///
+    /// # Errors
+    /// A message that says what is not supported or malformed, and where.
+    pub(crate) fn check(pcre: &str) -> Result<(), String> {
+        match Self::syntax_tree(pcre) {
+            Some(_) => Ok(()),
+            // Something is wrong: the compiler has the words for it.
+            None => Self::new(pcre).map(|_| ()),
+        }
+    }
+
     /// As [`Self::new`], for a pattern that a request had a part in: `bytes_max` bounds the automaton,
     /// and with it the time to build it. Bytes that are no ASCII stand for themselves.
     pub(crate) fn from_request(pcre: &[u8], bytes_max: usize) -> Result<Self, String> {

@@ -567,8 +567,10 @@ fn what_does_nothing_is_warned_of() {
     for path in files("warnings", "conf") {
         let text = fs::read_to_string(&path).unwrap();
         let input = Input::Text { name: "rules.conf".to_owned(), text };
-        let program = Program::build(&[input], &NoFiles, Limits::default())
+        let inputs = [input];
+        let program = Program::build(&inputs, &NoFiles, Limits::default())
             .unwrap_or_else(|errors| panic!("{}: {errors}", path.display()));
+        Program::check(&inputs, &NoFiles, Limits::default()).unwrap();
         let seen: String = program.warnings().iter().flat_map(|w| [w.as_str(), "\n"]).collect();
         let expected = path.with_extension("txt");
         if std::env::var_os("UPDATE_EXPECT").is_some() {
@@ -583,9 +585,15 @@ fn what_does_nothing_is_warned_of() {
 fn what_is_not_supported_is_refused() {
     for path in files("refused", "conf") {
         let text = fs::read_to_string(&path).unwrap();
-        let input = Input::Text { name: "rules.conf".to_owned(), text };
-        let errors = Program::build(&[input], &NoFiles, Limits::default())
+        let inputs = [Input::Text { name: "rules.conf".to_owned(), text }];
+        let errors = Program::build(&inputs, &NoFiles, Limits::default())
             .expect_err(&format!("{} must be refused", path.display()));
+        // The check finds all of it, but for automata that are too large.
+        let checked = Program::check(&inputs, &NoFiles, Limits::default());
+        let checked = checked.err().map(|errors| errors.to_string());
+        if !errors.errors().iter().any(|error| error.message().contains("bytes of automaton")) {
+            assert_eq!(checked.as_ref(), Some(&errors.to_string()), "{}", path.display());
+        }
         let seen = format!("{errors}\n");
         let expected = path.with_extension("err");
         if std::env::var_os("UPDATE_EXPECT").is_some() {

@@ -8,11 +8,12 @@ use std::{
 
 use super::{
     Arc, Buf, CALLBACKS, EnvoyConfig, EnvoyStream, Object, PhantomData, Scheduler, VERSION, c_char,
-    c_void, load_callbacks, log, ptr,
+    c_void, load_callbacks, log, ptr, wakeup,
 };
 use crate::{
     exchange::Exchange,
     filter::Filter,
+    metrics::Error,
     route::Route,
     stream::{Half, Level, Next},
 };
@@ -201,7 +202,7 @@ unsafe fn run(
             assert!(!PANICS.take(), "the test wants it");
             work(&mut exchange, &mut stream)
         }));
-        let next = next.unwrap_or_else(|_| exchange.give_up());
+        let next = next.unwrap_or_else(|_| exchange.give_up(Error::Fault));
         drop(exchange);
         match next {
             Next::Continue => Waits::No,
@@ -280,7 +281,7 @@ hooks! {
     envoy_dynamic_module_on_http_filter_response_trailers trailers(Response) of_headers;
 }
 
-/// An evaluation on another thread is done.
+/// Another thread wakes the stream.
 ///
 /// # Safety
 /// As for the other hooks of a stream.
@@ -288,10 +289,10 @@ hooks! {
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_scheduled(
     envoy: Object,
     filter: *const c_void,
-    _event: u64,
+    event: u64,
 ) {
     // SAFETY: Envoy's promise is the same.
-    unsafe { run(envoy, filter, |exchange, stream| exchange.woken(stream)) };
+    unsafe { run(envoy, filter, |exchange, stream| exchange.woken(stream, wakeup(event))) };
 }
 
 /// The stream is over; access logs are not yet written.

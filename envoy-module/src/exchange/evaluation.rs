@@ -11,7 +11,7 @@ use super::{Exchange, Progress, phase};
 use crate::{
     filter::Shared,
     metrics::Error,
-    stream::{Half, HeaderMap, Next, Stream, Wake},
+    stream::{Half, HeaderMap, Next, Stream, Wake, Wakeup},
     waiting::{Promise, waiting},
 };
 
@@ -37,6 +37,7 @@ pub(super) struct OwnedHead {
     time: Duration,
     source: Option<Endpoint>,
     destination: Option<Endpoint>,
+    user: Option<String>,
     lots: [u8; 2],
     client: Option<Client>,
 }
@@ -56,6 +57,7 @@ impl OwnedHead {
             time: head.time,
             source: head.source,
             destination: head.destination,
+            user: head.user.map(str::to_owned),
             lots: [head.lot, head.audit_lot],
             client: client.map(|client| client.address.into()),
         }
@@ -72,19 +74,29 @@ impl OwnedHead {
             time: self.time,
             source: self.source,
             destination: self.destination,
-            user: None,
+            user: self.user.as_deref(),
             lot,
             audit_lot,
         })
     }
 }
 
-/// What has come behind the headers of a request while they are evaluated elsewhere. Envoy holds the body.
-#[derive(Debug, Default)]
+/// What has come behind the headers of a request while they are evaluated elsewhere, or wait for rules. Envoy holds the
+/// body.
+#[derive(Debug)]
 pub(super) struct Early {
+    /// Whether the headers are the whole request.
+    pub(super) is_headers_only: bool,
     /// Whether the whole body is there.
     pub(super) is_ended: bool,
     pub(super) trailers: Option<Fields>,
+}
+
+impl Early {
+    /// Nothing yet.
+    pub(super) const fn new(is_headers_only: bool) -> Self {
+        Self { is_headers_only, is_ended: is_headers_only, trailers: None }
+    }
 }
 
 /// What is evaluated.
@@ -101,9 +113,9 @@ pub(super) enum Evaluation {
 /// What comes of it.
 #[derive(Debug)]
 pub(super) struct Done {
-    inspector: Box<Inspector>,
-    half: Half,
-    decision: Decision,
+    pub(super) inspector: Box<Inspector>,
+    pub(super) half: Half,
+    pub(super) decision: Decision,
 }
 
 /// What goes to another thread.
@@ -165,6 +177,7 @@ impl<W: Wake> Exchange<W> {
         evaluation: Evaluation,
     ) -> Next {
         let began = Instant::now();
+        self.late_body = None;
         let half = evaluation.half();
         inspector.set_deadline(self.filter.engine.shared.deadline(began));
         let is_long = match &evaluation {
@@ -173,7 +186,7 @@ impl<W: Wake> Exchange<W> {
                 inspector.body_bytes() > self.filter.engine.shared.inline_body_bytes
             }
         };
-        if is_long && let Some(waker) = stream.waker() {
+        if is_long && let Some(waker) = stream.waker(Wakeup::Evaluation) {
             match self.submit(waker, inspector, evaluation) {
                 Ok(()) => {
                     *self.progress_mut(half) = Progress::Evaluation;
@@ -191,7 +204,7 @@ impl<W: Wake> Exchange<W> {
     }
 
     /// Goes on after an evaluation, of headers, of a body or of trailers.
-    fn evaluated<S: Stream<Waker = W>>(&mut self, stream: &mut S, done: Done) -> Next {
+    pub(super) fn evaluated<S: Stream<Waker = W>>(&mut self, stream: &mut S, done: Done) -> Next {
         let Done { mut inspector, half, decision } = done;
         let Some(early) = self.early.take() else {
             self.inspector = Some(inspector);
@@ -271,8 +284,17 @@ impl<W: Wake> Exchange<W> {
         }
     }
 
+    /// Another thread wakes the stream. It may do so when the stream waits for something else by now, or for nothing.
+    pub(crate) fn woken<S: Stream<Waker = W>>(&mut self, stream: &mut S, reason: Wakeup) -> Next {
+        match reason {
+            Wakeup::Evaluation => self.done_elsewhere(stream),
+            Wakeup::Rules => self.rules_known(stream),
+            Wakeup::LateBody => self.body_is_late(stream),
+        }
+    }
+
     /// Another thread has evaluated something, or has failed to.
-    pub(crate) fn woken<S: Stream<Waker = W>>(&mut self, stream: &mut S) -> Next {
+    fn done_elsewhere<S: Stream<Waker = W>>(&mut self, stream: &mut S) -> Next {
         let Some(waiting) = self.waiting.take() else { return Next::Continue };
         let done = waiting.take();
         drop(waiting);

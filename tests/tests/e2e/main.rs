@@ -43,6 +43,7 @@ mod limits;
 mod memory;
 mod module;
 mod native;
+mod native_updates;
 mod observability;
 mod out_of_band;
 mod pass_through;

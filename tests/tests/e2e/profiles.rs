@@ -45,30 +45,36 @@ const ROUTES: (&str, &str) = (
 "#,
 );
 
-/// A filter of Envoy's that names the user in dynamic metadata, and has ext_proc send it.
-const USERS: [(&str, &str); 2] = [
-    (
-        "          # 2. The rules.",
-        r#"          - name: envoy.filters.http.header_to_metadata
+/// A filter of Envoy's that names the user in dynamic metadata.
+const USER_FILTER: &str = r#"          - name: envoy.filters.http.header_to_metadata
             typed_config:
               "@type": type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config
               request_rules:
               - header: x-authenticated-user
                 on_header_present: {metadata_namespace: glacis, key: user, type: STRING}
                 remove: true
-          # 2. The rules."#,
-    ),
-    (
-        "[source.address, destination.address, request.protocol]",
-        "[source.address, destination.address, request.protocol, metadata.filter_metadata.glacis.user]",
-    ),
-];
+"#;
+
+/// Has ext_proc send it.
+const USER_ATTRIBUTE: [(&str, &str); 1] = [(
+    "[source.address, destination.address, request.protocol]",
+    "[source.address, destination.address, request.protocol, metadata.filter_metadata.glacis.user]",
+)];
 
 #[test]
 fn authenticated_users_are_remote_user() {
-    let rules =
-        "directives: 'SecRule REMOTE_USER \"@streq mallory\" \"id:1,phase:1,deny,status:409\"'\n";
-    let own = Own::start("users", Processor::ExtProcWith(rules), &USERS);
+    const RULES: &str =
+        "directives: 'SecRule REMOTE_USER \"@streq mallory\" \"id:1,phase:1,deny,status:409\"'";
+    let with_filter = |place: &'static str| (place, format!("{USER_FILTER}{place}"));
+    let (place, filter) = with_filter("          # 2. The rules.");
+    let edits: Vec<_> = [(place, &*filter)].into_iter().chain(USER_ATTRIBUTE).collect();
+    let with = Processor::ExtProcWith(RULES);
+    users_are_remote_user(&Own::start("users", with, &edits));
+    let (place, filter) = with_filter("          # The rules.");
+    users_are_remote_user(&Own::native("native-users", &[RULES], &[(place, &*filter)]));
+}
+
+fn users_are_remote_user(own: &Own) {
     // "mallory:x"
     let basic = ("authorization", "Basic bWFsbG9yeTp4");
     for (user, authorization, status) in [

@@ -59,7 +59,7 @@ impl Compiler<'_> {
             LaneId::NONE
         });
         let gate = match &operator {
-            Some(operator) if is_starter && !removed => self.gate(
+            Some(operator) if is_starter && !removed && !self.checks_only => self.gate(
                 &Gated {
                     index: RuleIndex::from_usize(index),
                     phase,

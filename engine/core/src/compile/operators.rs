@@ -64,9 +64,11 @@ impl Compiler<'_> {
                 );
                 Operator::Deferred(Deferred::Rx(self.parameter(argument)?, lower == "rxglobal"))
             }
-            "rx" => return Ok((Operator::Rx(self.rx(written, argument)?), needs(argument))),
+            "rx" => {
+                return Ok((Operator::Rx(self.rx(written, argument)?), self.needs(argument)));
+            }
             "rxglobal" => {
-                return Ok((Operator::RxGlobal(self.rx(written, argument)?), needs(argument)));
+                return Ok((Operator::RxGlobal(self.rx(written, argument)?), self.needs(argument)));
             }
             "pm" => return self.phrases(&words(argument)?, written.negated),
             "pmf" | "pmfromfile" => {
@@ -123,13 +125,24 @@ impl Compiler<'_> {
         if has_macro(argument) {
             return Err("macros are supported in the patterns of @rx and @rxGlobal only".to_owned());
         }
+        if self.checks_only {
+            Pattern::check(argument)?;
+            return self.parts.pattern("");
+        }
         self.parts.pattern(argument)
+    }
+
+    fn needs(&self, pattern: &str) -> Needs {
+        if self.checks_only { Needs::Nothing } else { needs(pattern) }
     }
 
     /// `@pm`: a value that matches holds one of the phrases.
     fn phrases(&mut self, list: &[Vec<u8>], negated: bool) -> Result<(Operator, Needs), String> {
         if list.is_empty() {
             return Err("there is no phrase to look for".to_owned());
+        }
+        if self.checks_only {
+            return Ok((Operator::NoMatch, Needs::Nothing));
         }
         let automaton = self.parts.phrases(list)?;
         let mut texts: Texts = list.iter().map(|phrase| phrase.to_ascii_lowercase()).collect();
