@@ -207,9 +207,11 @@ fn file(name: &str, text: &str) -> PathBuf {
 }
 
 /// Exclusions learned from `requests`, and what was declined.
+/// With the scores that the authors of CRS gave: what trips rules is for CRS to say.
 fn learn(requests: &str, options: &[&str]) -> (String, String) {
     let crs = crs();
-    let arguments = [&["learn", "--crs", crs.to_str().unwrap()], options].concat();
+    let arguments =
+        [&["learn", "--crs", crs.to_str().unwrap(), "--defaults", "crs"], options].concat();
     let ran = glacis_with(&arguments, requests.as_bytes());
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
     (ran.stdout, ran.stderr)
@@ -218,7 +220,8 @@ fn learn(requests: &str, options: &[&str]) -> (String, String) {
 /// Which requests are blocked, by id.
 fn blocked(requests: &str, exclusions: Option<&PathBuf>) -> BTreeMap<String, bool> {
     let crs = crs();
-    let mut arguments = vec!["eval", "-q", "--crs", crs.to_str().unwrap(), "--jobs", "2"];
+    let mut arguments =
+        vec!["eval", "-q", "--crs", crs.to_str().unwrap(), "--defaults", "crs", "--jobs", "2"];
     if let Some(path) = exclusions {
         arguments.extend(["--exclusions", path.to_str().unwrap()]);
     }
