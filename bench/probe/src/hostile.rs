@@ -41,6 +41,8 @@ enum Carrier {
     DeepJson,
     /// A list of short texts.
     WideJson,
+    /// The same as an argument of a form: values within a value.
+    NestedJson,
     /// Elements beside each other, a short text in each.
     WideXml,
     /// A form of so many arguments that more would be refused.
@@ -66,7 +68,8 @@ enum Content {
 }
 
 use Carrier::{
-    Arguments, Cookies, DeepJson, Everything, Field, Form, Headers, Json, Path, WideJson, WideXml,
+    Arguments, Cookies, DeepJson, Everything, Field, Form, Headers, Json, NestedJson, Path,
+    WideJson, WideXml,
 };
 use Content::{Bytes, Random, Text, Words};
 
@@ -189,6 +192,9 @@ const FAMILIES: &[(&str, Carrier, Content)] = &[
     ("printable-json", Json, Random(PRINTABLE)),
     ("deep-json", DeepJson, Random(PRINTABLE)),
     ("wide-json", WideJson, Text("a'")),
+    // A backslash is escaped in JSON, so that rules have not seen these texts before.
+    ("nested-json", NestedJson, Text("a'\\")),
+    ("nested-printable", NestedJson, Random(PRINTABLE)),
     ("wide-xml", WideXml, Text("%41&#65; ")),
     ("arguments", Arguments, Random(PRINTABLE)),
     ("arguments-attacks", Arguments, Words(WHOLE)),
@@ -235,7 +241,7 @@ pub(crate) fn run(rules: &str, sizes: &str, only: &str) -> Outcome<()> {
 /// The families whose content is a body, and what makes a request with so many bytes of content.
 pub(crate) fn bodies() -> impl Iterator<Item = (&'static str, impl Fn(usize) -> Request)> {
     let is_body = |carrier: Carrier| match carrier {
-        Field | Form | Json | DeepJson | WideJson | WideXml | Arguments => true,
+        Field | Form | Json | DeepJson | WideJson | NestedJson | WideXml | Arguments => true,
         Headers | Cookies | Path | Everything => false,
     };
     let bodies = FAMILIES.iter().filter(move |(_, carrier, _)| is_body(*carrier));
@@ -365,6 +371,7 @@ fn request(carrier: Carrier, value: &[u8]) -> Request {
             Request::post("/", JSON, format!("{open}{}{close}", text(value)).into_bytes())
         }
         WideJson => Request::post("/", JSON, wide(value)),
+        NestedJson => Request::post("/", FORM, [b"text=", &*encoded(&wide(value))].concat()),
         WideXml => Request::post("/", "text/xml", elements(value)),
         Headers => Request::get("/", headers(value)),
         Cookies => Request::get("/", vec![cookies(value)]),

@@ -75,6 +75,9 @@ pub struct Limits {
     pub upload_files_max: usize,
     /// Header lines accepted in one part of a multipart body. More are an error of the body processor.
     pub multipart_part_headers_max: usize,
+    /// Bytes of values that are added because arguments and cookies hold them (`SecNestedDecoding`). What they hold
+    /// beyond is inspected as it was sent, and the flag `values_cut` is set.
+    pub nested_bytes_max: usize,
     /// Bytes a chain of transformations may grow a value to; the rest is cut off.
     pub transform_bytes_max: usize,
     /// Bytes of transformed values, of all chains of transformations together, that are kept for further
@@ -149,6 +152,7 @@ impl Default for Limits {
             multipart_parts_max: 1_024,
             upload_files_max: 100,
             multipart_part_headers_max: 32,
+            nested_bytes_max: 65_536,
             transform_bytes_max: 33_554_432,
             transformed_bytes_max: 134_217_728,
             views_max: 262_144,
@@ -199,6 +203,7 @@ macro_rules! with_limits {
             multipart_parts_max,
             upload_files_max,
             multipart_part_headers_max,
+            nested_bytes_max,
             transform_bytes_max,
             transformed_bytes_max,
             views_max,

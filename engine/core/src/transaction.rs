@@ -124,6 +124,8 @@ struct Control {
     response_body_access: bool,
     force_request_body: bool,
     processor: Option<Processor>,
+    /// Bytes of values that may still be added because others hold them.
+    nested_bytes_left: usize,
     request_body_bytes_max: usize,
     response_body_bytes_max: usize,
 }
@@ -138,6 +140,7 @@ impl Control {
             response_body_access: program.settings.response_body_access,
             force_request_body: false,
             processor: None,
+            nested_bytes_left: program.limits.nested_bytes_max,
             request_body_bytes_max: program.limits.request_body_bytes_max,
             response_body_bytes_max: program.limits.response_body_bytes_max,
         }

@@ -144,6 +144,7 @@ fn rows() -> Vec<Row> {
                       SecRule ARGS:b \"@unconditionalMatch\" \"id:2,phase:1,pass,log\"";
     let pattern = "SecRule ARGS \"@rx ^%{ARGS.p}$\" \"id:1,phase:1,pass,nolog\"\n\
                    SecRule ARGS \"@rx ^%{ARGS.q}$\" \"id:2,phase:1,pass,nolog\"";
+    let nested = "SecNestedDecoding On";
     let grown = "SecRule ARGS \"@unconditionalMatch\" \"id:1,phase:1,pass,nolog,t:hexEncode\"";
     let watched = "SecRule ARGS \"@contains never\" \"id:1,phase:1,pass,nolog\"";
     let expanded = "SecRule ARGS \"@unconditionalMatch\" \"id:1,phase:1,pass,nolog,setvar:'tx.x=%{MATCHED_VAR}'\"";
@@ -168,6 +169,7 @@ fn rows() -> Vec<Row> {
         multipart_parts_max = 1, upload("a"), upload("ab"), "body_processor REQBODY_ERROR MULTIPART_STRICT_ERROR";
         upload_files_max = 1, upload("a"), upload("ab"), "body_processor REQBODY_ERROR MULTIPART_STRICT_ERROR";
         multipart_part_headers_max = 1, part_headers(""), part_headers("X-A: b\r\n"), "body_processor REQBODY_ERROR MULTIPART_STRICT_ERROR";
+        nested_bytes_max = 6, get(nested, "a=YWJjZGVm"), get(nested, "a=YWJjZGVm&b=YWJjZGVm"), "values";
         transform_bytes_max = 2, get(grown, "a=1"), get(grown, "a=12"), "values";
         transformed_bytes_max = 2, get(grown, "a=1"), get(grown, "a=12"), "views";
         views_max = 4, get(watched, "a=1"), get(watched, "a&b&c&d&e&f"), "views";

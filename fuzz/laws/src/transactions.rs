@@ -35,6 +35,7 @@ pub(crate) fn limits() -> Limits {
         arguments_max: 24,
         headers_max: 24,
         cookies_max: 12,
+        nested_bytes_max: 256,
         transform_bytes_max: 4_096,
         expansion_bytes_max: 512,
         tx_members_max: 24,

@@ -22,7 +22,8 @@ pub struct Flags {
     pub tx_members_dropped: bool,
     /// Rules put more into a persistent collection than it may hold.
     pub collection_members_dropped: bool,
-    /// A transformation or a macro grew beyond its limit and was cut.
+    /// A transformation or a macro grew beyond its limit and was cut, or arguments and cookies hold more than is looked
+    /// into.
     pub values_cut: bool,
     /// A pattern with look-around reached its limit of steps and counts as not having matched
     /// (`MSC_PCRE_LIMITS_EXCEEDED`).

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::{
     body::{self, BodyScratch, BodySink, Processor, Room, urlencoded},
     store::{List, Pair, Slice, Store},
-    transaction::Transaction,
+    transaction::{Flags, Transaction},
     transform::base64,
 };
 
@@ -131,7 +131,16 @@ impl Transaction {
         rest: &'t mut Vec<u8>,
     ) -> Values<'t> {
         let values_max = self.program.limits.arguments_max;
-        Values { store: &mut self.store, name, seen, to, values_max, rest }
+        Values {
+            store: &mut self.store,
+            flags: &mut self.flags,
+            name,
+            seen,
+            to,
+            values_max,
+            bytes_left: &mut self.control.nested_bytes_left,
+            rest,
+        }
     }
 }
 
@@ -190,6 +199,7 @@ fn is_text(bytes: &[u8]) -> bool {
 /// Takes the values that a value holds.
 struct Values<'t> {
     store: &'t mut Store,
+    flags: &'t mut Flags,
     /// The name of the value that holds them.
     name: Slice,
     seen: Seen,
@@ -197,6 +207,8 @@ struct Values<'t> {
     /// Values that are kept one by one. Further ones are put together, a line each, in one last value without a name:
     /// none is left out, and no exclusion of a name takes it away.
     values_max: usize,
+    /// [`Limits::nested_bytes_max`](crate::Limits), less what was added.
+    bytes_left: &'t mut usize,
     rest: &'t mut Vec<u8>,
 }
 
@@ -206,14 +218,20 @@ impl Values<'_> {
             Seen::Nothing | Seen::Whole => !value.is_empty() && !is_number(value),
             Seen::Each => may_hold_values(value),
         };
-        if is_new {
-            if self.store.list(self.to).len() < self.values_max {
-                let value = self.store.push(value);
-                self.store.add_slices(self.to, self.name, value);
-            } else {
-                self.rest.extend_from_slice(value);
-                self.rest.push(b'\n');
-            }
+        if !is_new {
+            return Room::Left;
+        }
+        let Some(bytes_left) = self.bytes_left.checked_sub(value.len()) else {
+            self.flags.values_cut = true;
+            return Room::Full;
+        };
+        *self.bytes_left = bytes_left;
+        if self.store.list(self.to).len() < self.values_max {
+            let value = self.store.push(value);
+            self.store.add_slices(self.to, self.name, value);
+        } else {
+            self.rest.extend_from_slice(value);
+            self.rest.push(b'\n');
         }
         Room::Left
     }
