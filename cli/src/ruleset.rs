@@ -5,7 +5,7 @@ mod exclusions;
 use std::path::PathBuf;
 
 use glacis_engine::{BuildErrors, Input, Limits, Parts, Program};
-use glacis_rules::{Defaults, FileSource};
+use glacis_rules::{CrsSettings, Defaults, FileSource};
 
 use crate::output::{self, Fault};
 
@@ -22,6 +22,8 @@ pub(crate) enum Rules {
     Defaults(Defaults),
     /// `--exclusions FILE`: what rules do not look at.
     Exclusions(PathBuf),
+    /// The paranoia level of CRS.
+    Paranoia(u8),
     /// `--every-rule`, for tests: no rule is left out because it cannot match.
     EveryRule,
     /// `--no-recall`, for measuring: every text costs what it costs when it comes for the first time.
@@ -85,6 +87,11 @@ pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
     });
     let defaults = named.next().unwrap_or_default();
     let exclusions = exclusions::read(rules)?;
+    let paranoia = rules.iter().rev().find_map(|rules| match rules {
+        Rules::Paranoia(level) => Some(*level),
+        _ => None,
+    });
+    let settings = CrsSettings { paranoia, detection_paranoia: paranoia, ..CrsSettings::default() };
     for rules in rules {
         match rules {
             Rules::File(path) => match path.to_str() {
@@ -94,14 +101,20 @@ pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
                     return Err(Fault::Input(message));
                 }
             },
-            Rules::Exclusions(_) | Rules::Defaults(_) | Rules::EveryRule | Rules::NoRecall => {}
+            Rules::Exclusions(_)
+            | Rules::Defaults(_)
+            | Rules::Paranoia(_)
+            | Rules::EveryRule
+            | Rules::NoRecall => {}
             Rules::Base => inputs.push(glacis_rules::base()),
             Rules::Crs(dir) => {
                 let found = glacis_rules::crs(dir);
                 let mut found = found.map_err(|error| Fault::Input(error.to_string()))?;
                 // Behind the base configuration and crs-setup.conf.
                 found.splice(2..2, defaults.input());
-                let setup_end = 2 + usize::from(defaults.input().is_some());
+                found.splice(2..2, settings.input());
+                let given = [&settings.input(), &defaults.input()];
+                let setup_end = 2 + given.into_iter().flatten().count();
                 found.splice(setup_end..setup_end, text("exclusions", &exclusions.before));
                 // The base configuration comes with CRS, unless it was given a place before.
                 let base = glacis_rules::base();
