@@ -46,6 +46,9 @@ const BLOCKED_ID_MIN: u32 = 109_911;
 /// Lines that are evaluated before more are read, for each thread.
 const BATCH_LINES: usize = 2_048;
 
+/// Bytes of each table of the fast path: sentences differ more than requests, and 4 MiB are full all the time.
+const SCAN_TABLE_BYTES: usize = 64 << 20;
+
 /// Lines that a thread takes at a time.
 const TAKEN_LINES: usize = 32;
 
@@ -126,7 +129,8 @@ fn load(options: &QuantifyOptions, rules: &[Rules]) -> Result<Program, Fault> {
     rules.push(Rules::Paranoia(options.paranoia));
     let program =
         ruleset::build_between(None, &rules, Some(&blocked_rules()), &mut Parts::default())?;
-    program.map_err(|errors| Fault::Input(errors.to_string()))
+    let program = program.map_err(|errors| Fault::Input(errors.to_string()))?;
+    Ok(program.with_scan_tables(SCAN_TABLE_BYTES))
 }
 
 /// Rules that match where a request is blocked at a level: with the points of that level and those below it.
