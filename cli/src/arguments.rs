@@ -10,15 +10,15 @@ use std::{ffi::OsString, path::PathBuf};
 use glacis_rules::Defaults;
 use lexopt::{Arg, Parser, ValueExt as _};
 
-use crate::ruleset::Rules;
+use crate::{quantify::Form, ruleset::Rules};
 use help::{
     BANS_HELP, BUNDLE_HELP, EVAL_HELP, EXPLAIN_HELP, FTW_HELP, GEO_HELP, HELP, IMPORT_HELP,
-    LEARN_HELP, LINT_HELP, PATCHES_HELP, PROFILE_HELP, STATUS_HELP, VERSION,
+    LEARN_HELP, LINT_HELP, PATCHES_HELP, PROFILE_HELP, QUANTIFY_HELP, STATUS_HELP, VERSION,
 };
 pub(crate) use options::{
     BanAction, BansOptions, BundleOptions, EvalOptions, ExplainOptions, FtwOptions, GeoOptions,
     ImportForm, ImportOptions, LearnFormat, LearnOptions, LintOptions, PatchForm, PatchesOptions,
-    ProfileOptions, StatusOptions, TrainOptions, WeightsFile,
+    ProfileOptions, QuantifyOptions, StatusOptions, TrainOptions, WeightsFile,
 };
 use values::{authority, chunk, jobs, numbers, passes, seconds};
 
@@ -31,6 +31,7 @@ pub(crate) enum Command {
     Explain(ExplainOptions),
     Learn(LearnOptions),
     Profile(ProfileOptions),
+    Quantify(QuantifyOptions),
     Ftw(FtwOptions),
     Geo(GeoOptions),
     Patches(PatchesOptions),
@@ -55,8 +56,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
 fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     match parser.next()? {
         None => {
-            let names = "lint, eval, explain, learn, profile, ftw, geo, patches, status, bans, \
-                         import, bundle or train";
+            let names = "lint, eval, explain, learn, profile, quantify, ftw, geo, patches, status, \
+                         bans, import, bundle or train";
             Err(format!("a command is needed: {names}").into())
         }
         Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(HELP)),
@@ -67,6 +68,7 @@ fn command(parser: &mut Parser) -> Result<Command, lexopt::Error> {
             Some("explain") => explain(parser),
             Some("learn") => learn(parser),
             Some("profile") => profile(parser),
+            Some("quantify") => quantify(parser),
             Some("ftw") => ftw(parser),
             Some("geo") => geo(parser),
             Some("patches") => patches(parser),
@@ -256,6 +258,32 @@ fn profile(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     Ok(Command::Profile(options))
 }
 
+fn quantify(parser: &mut Parser) -> Result<Command, lexopt::Error> {
+    let jobs_default = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut options =
+        QuantifyOptions { paranoia: 4, jobs: jobs_default, ..QuantifyOptions::default() };
+    let mut input = None;
+    while let Some(argument) = parser.next()? {
+        if let Some(option) = RulesOption::of(&argument) {
+            options.rules.push(option.rules(parser)?);
+            continue;
+        }
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(QUANTIFY_HELP)),
+            Arg::Short('j') | Arg::Long("jobs") => options.jobs = jobs(parser)?,
+            Arg::Long("against") => options.against = Some(parser.value()?.into()),
+            Arg::Long("paranoia") => options.paranoia = parser.value()?.parse()?,
+            Arg::Long("json") => options.json = true,
+            Arg::Long("sentences") => options.form = Some(Form::Sentences),
+            Arg::Long("requests") => options.form = Some(Form::Requests),
+            Arg::Value(file) if input.is_none() => input = Some(file),
+            other => return Err(other.unexpected()),
+        }
+    }
+    options.input = input.filter(|file| file != "-").map(PathBuf::from);
+    Ok(Command::Quantify(options))
+}
+
 fn ftw(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     let mut options = FtwOptions::default();
     while let Some(argument) = parser.next()? {
@@ -441,8 +469,19 @@ fn check(command: &Command) -> Result<(), String> {
         Command::Explain(options) => need_rules(&options.rules, "explain"),
         Command::Learn(options) => need_rules(&options.rules, "learn"),
         Command::Profile(options) => need_rules(&options.rules, "profile"),
+        Command::Quantify(options) => check_quantify(options),
         Command::Ftw(options) => check_ftw(options),
     }
+}
+
+fn check_quantify(options: &QuantifyOptions) -> Result<(), String> {
+    if !options.rules.iter().any(|rules| matches!(rules, Rules::Crs(_))) {
+        return Err("quantify needs --crs DIR".to_owned());
+    }
+    if !(1..=4).contains(&options.paranoia) {
+        return Err("--paranoia takes a number from 1 to 4".to_owned());
+    }
+    Ok(())
 }
 
 fn check_ftw(options: &FtwOptions) -> Result<(), String> {

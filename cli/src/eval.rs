@@ -208,6 +208,23 @@ impl Lines {
         Ok(lines)
     }
 
+    /// As [`Self::batch`], without regard to how much can be read at once, and without lines that are too long.
+    pub(crate) fn texts(&mut self, max: usize) -> Result<Vec<Vec<u8>>, Fault> {
+        let (mut texts, mut bytes) = (Vec::new(), 0);
+        while texts.len() < max && bytes < BATCH_BYTES {
+            let Some(line) = self.line()? else { break };
+            let Some(text) = line.text else {
+                return Err(Fault::Input(format!(
+                    "{}: line {}: longer than {LINE_BYTES_MAX} bytes",
+                    self.name, line.number
+                )));
+            };
+            bytes += text.len();
+            texts.push(text);
+        }
+        Ok(texts)
+    }
+
     fn line(&mut self) -> Result<Option<Line>, Fault> {
         loop {
             let mut text = Vec::new();

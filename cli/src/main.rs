@@ -22,6 +22,7 @@ mod lint;
 mod output;
 mod patches;
 mod profile;
+mod quantify;
 mod record;
 mod ruleset;
 mod second_opinion;
@@ -54,6 +55,7 @@ fn run(command: &Command) -> Result<Outcome, Fault> {
         Command::Explain(options) => explain::run(options),
         Command::Learn(options) => learn::run(options),
         Command::Profile(options) => profile::run(options),
+        Command::Quantify(options) => quantify::run(options),
         Command::Ftw(options) => ftw::run(options),
         Command::Geo(options) => geo::run(options),
         Command::Patches(options) => patches::run(options),

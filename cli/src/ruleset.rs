@@ -24,6 +24,8 @@ pub(crate) enum Rules {
     Exclusions(PathBuf),
     /// Rules of CRS up to this level are run, those above the blocking level without a part in the verdict.
     DetectionLevel(u8),
+    /// The paranoia level of CRS.
+    Paranoia(u8),
     /// `--every-rule`, for tests: no rule is left out because it cannot match.
     EveryRule,
     /// `--no-recall`, for measuring: every text costs what it costs when it comes for the first time.
@@ -87,11 +89,16 @@ pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
     });
     let defaults = named.next().unwrap_or_default();
     let exclusions = exclusions::read(rules)?;
-    let detection_paranoia = rules.iter().find_map(|rules| match rules {
+    let paranoia = rules.iter().rev().find_map(|rules| match rules {
+        Rules::Paranoia(level) => Some(*level),
+        _ => None,
+    });
+    let detection = rules.iter().find_map(|rules| match rules {
         Rules::DetectionLevel(level) => Some(*level),
         _ => None,
     });
-    let settings = CrsSettings { detection_paranoia, ..CrsSettings::default() };
+    let detection_paranoia = detection.max(paranoia);
+    let settings = CrsSettings { paranoia, detection_paranoia, ..CrsSettings::default() };
     for rules in rules {
         match rules {
             Rules::File(path) => match path.to_str() {
@@ -104,6 +111,7 @@ pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
             Rules::Exclusions(_)
             | Rules::Defaults(_)
             | Rules::DetectionLevel(_)
+            | Rules::Paranoia(_)
             | Rules::EveryRule
             | Rules::NoRecall => {}
             Rules::Base => inputs.push(glacis_rules::base()),

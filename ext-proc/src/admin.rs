@@ -23,8 +23,9 @@ use crate::{
     document::{Document, mask},
     profile::Profile,
     proposal::Proposal,
+    proposals::{Needs, ProposalsAnswer},
     recent::Refused,
-    recipe::Timed,
+    recipe::{TimeOver, Timed},
     ruleset::Rulesets,
     shared::Shared,
 };
@@ -37,7 +38,7 @@ const RULES_MAX: usize = 1_000;
 const RULES: usize = 100;
 
 /// What is known here besides `/recent/NUMBER`.
-const PATHS: [&str; 9] = [
+const PATHS: [&str; 10] = [
     "/",
     "/page.css",
     "/page.js",
@@ -47,6 +48,7 @@ const PATHS: [&str; 9] = [
     "/rules",
     "/recent",
     "/explain",
+    "/proposals",
 ];
 
 /// Answers on the admin port.
@@ -83,6 +85,10 @@ impl AdminHandler for Admin {
             "/config" => self.config(request),
             "/rules" => self.rules(request),
             "/recent" => self.recent(request),
+            "/proposals" => match self.proposals(request) {
+                Ok(answer) => return Some(Handled::Long(answer)),
+                Err(refusal) => Err(refusal),
+            },
             "/explain" => return Some(Handled::Long(self.explain(request))),
             _ => self.one_recent(number.unwrap_or_default()),
         };
@@ -90,7 +96,7 @@ impl AdminHandler for Admin {
     }
 
     fn paths(&self) -> &'static str {
-        "/, /status, /config, /rules, /recent, /explain"
+        "/, /status, /config, /rules, /recent, /explain, /proposals"
     }
 }
 
@@ -378,6 +384,38 @@ impl Admin {
             });
             told.unwrap_or_else(AdminAnswer::from)
         })
+    }
+}
+
+impl Admin {
+    /// Exclusions for what a profile in detection mode would have blocked.
+    fn proposals(
+        &self,
+        request: &AdminRequest,
+    ) -> Result<Box<dyn FnOnce() -> AdminAnswer + Send>, Refusal> {
+        let needs = Needs {
+            requests: number(request, "requests")?,
+            clients: number(request, "clients")?,
+            days: number(request, "days")?,
+        };
+        let rulesets = self.shared.rulesets();
+        let profile = profile(&rulesets, parameter(request, "profile").as_deref())?;
+        let shared = Arc::clone(&self.shared);
+        Ok(Box::new(move || {
+            if rulesets.have_changed_on_disk() {
+                let why = "files of the rules are not as they were when these were loaded";
+                return refused(StatusCode::CONFLICT, why).into();
+            }
+            let until = Instant::now() + SEARCH_TIME;
+            match ProposalsAnswer::learn(&shared.evidence, &profile, needs, until) {
+                Ok(answer) => good(&answer),
+                Err(TimeOver) => {
+                    let seconds = SEARCH_TIME.as_secs();
+                    let why = format!("it takes longer than {seconds} s: try `glacis learn`");
+                    refused(StatusCode::SERVICE_UNAVAILABLE, &why).into()
+                }
+            }
+        }))
     }
 }
 

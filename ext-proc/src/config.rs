@@ -43,6 +43,7 @@ declare_configuration! {
         canary_seconds: Seconds = Seconds(10),
         canary_envoy: Option<EnvoyCanary> = None,
         recent: RecentConfig = RecentConfig::default(),
+        proposals: ProposalsConfig = ProposalsConfig::default(),
         cost_sample: u32 = 1_000,
         audit: Audit = Audit::default(),
         otlp: Collector = Collector::default(),
@@ -106,6 +107,20 @@ impl RecentConfig {
         let parts = AuditParts::default();
         let whole = || parts.with(AuditPart::RequestHeaders).with(AuditPart::RequestBody);
         (self.requests_max > 0).then(|| if self.whole { whole() } else { parts })
+    }
+}
+
+/// What is collected for proposals.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "the documented file is the one place")]
+pub struct ProposalsConfig {
+    pub requests_max: usize,
+}
+
+impl Default for ProposalsConfig {
+    fn default() -> Self {
+        Self { requests_max: 2_000 }
     }
 }
 
@@ -215,6 +230,7 @@ impl Config {
             ("audit", outputs(&self.audit) != outputs(&other.audit)),
             ("limits", kept(&self.limits) != kept(&other.limits)),
             ("recent", self.recent.requests_max != other.recent.requests_max),
+            ("proposals", self.proposals != other.proposals),
         ];
         let keys = keys.into_iter().chain(in_part);
         keys.filter(|(_, differs)| *differs).map(|(key, _)| key).collect()

@@ -27,6 +27,7 @@ mod missed_bodies;
 mod out_of_band;
 mod profile;
 mod proposal;
+mod proposals;
 mod recent;
 mod recipe;
 mod recording;

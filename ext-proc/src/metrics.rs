@@ -500,7 +500,13 @@ mod tests {
             request_id: "id",
         };
         let limits = Flags { request_body_truncated: true, ..Flags::default() };
-        let outcome = Outcome { receipt: receipt.clone(), audit: None, refused: None, limits };
+        let outcome = Outcome {
+            receipt: receipt.clone(),
+            audit: None,
+            refused: None,
+            detected: None,
+            limits,
+        };
         let count = || {
             profile.evaluated(Part::RequestHeaders, Duration::from_millis(1));
             metrics.receipt(receipt.verdict);

@@ -10,7 +10,7 @@ use glacis_rules::{
 use serde::Serialize;
 
 /// How long a proposed exclusion is to hold, before somebody looks at it again.
-const HOLDS: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+pub(crate) const HOLDS: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// What would let a request pass; each is `None` where it cannot be said in this form.
 #[derive(Debug, Default, Serialize)]

@@ -24,6 +24,7 @@ use crate::{
     missed_bodies::MissedBodies,
     out_of_band::OutOfBand,
     profile::Profile,
+    proposals::Evidence,
     recent::Recent,
     ruleset::Rulesets,
     trace::{Exchange, Tracer},
@@ -60,6 +61,8 @@ pub(crate) struct Shared {
     /// Whether Envoy brings responses that no rules look at: their status belongs into records.
     unasked_responses: AtomicBool,
     pub(crate) recent: Recent,
+    /// What detection mode would have blocked, to learn from.
+    pub(crate) evidence: Evidence,
     bans: Option<BanQueue>,
     pub(crate) reloads: Reloads,
     /// The configuration in use, as it stood in its file.
@@ -101,6 +104,7 @@ impl Shared {
             bodies: MissedBodies::default(),
             unasked_responses: AtomicBool::new(false),
             recent: Recent::new(config.recent.requests_max),
+            evidence: Evidence::new(config.proposals.requests_max),
             bans,
             reloads: Reloads::default(),
             document: Mutex::default(),
@@ -178,6 +182,9 @@ impl Shared {
         let of_rules = self.metrics.finished(profile.metrics(), &outcome);
         if let Some(bans) = &self.bans {
             bans.ended(&outcome.receipt, client);
+        }
+        if let Some(record) = outcome.detected.take() {
+            self.evidence.push(&record);
         }
         if let Some(record) = outcome.refused.take() {
             self.recent.push(record);

@@ -251,3 +251,54 @@ async fn requests_are_explained() {
     let (put, why) = ask(service.admin, "PUT", "/log-level", Some("{\"level\": \"loud\"}")).await;
     assert!(status == 200 && put == 400 && why.contains("debug"), "{why}");
 }
+
+/// A profile in detection mode collects what it would block, and proposes exclusions that have been tried.
+#[tokio::test]
+async fn detection_mode_proposes_exclusions() {
+    let folder = folder("proposals");
+    let service = Service::start_file(&folder.join("config.yaml")).await;
+    for (client, uri) in [
+        (1, "/shop/1?q=attack"),
+        (2, "/shop/2?q=attack"),
+        (2, "/shop/3?q=attack"),
+        (3, "/shop/4?q=attack"),
+        // A known attack is no evidence.
+        (4, "/shop/5?q=attack%27%20OR%20%271%27=%271"),
+        (5, "/fine"),
+    ] {
+        let source = format!("192.0.2.{client}:4711");
+        let sent = Sent::get(uri, &["user-agent: plain"]).source(&source);
+        exchange(&service, Some("look"), &[sent]).await;
+    }
+    // What blocks proposes nothing.
+    exchange(&service, None, &[Sent::get("/shop/9?q=attack", &["user-agent: plain"])]).await;
+    // One of each client is enough: the second request of the second one is not kept.
+    let wanted = "/proposals?profile=look&days=1";
+    eventually(async || told(&service, wanted).await["requests"] == 4).await;
+    let found = told(&service, wanted).await;
+    assert_eq!((&found["blocked"], &found["passing"]), (&json!(4), &json!(3)), "{found}");
+    let yaml = found["yaml"].as_str().unwrap();
+    for part in [
+        "rules: [10]",
+        "targets: [\"ARGS:q\"]",
+        "path: \"/shop/{number}\"",
+        "owner: \"\"",
+        "evidence: {requests: 3, clients: 3, days: 1}",
+    ] {
+        assert!(yaml.contains(part), "{part}: {yaml}");
+    }
+    assert!(found["declined"].to_string().contains("known attack"), "{found}");
+    let strict = told(&service, "/proposals?profile=look&days=2").await;
+    assert_eq!(strict["exclusions"], 0, "{strict}");
+    let none = told(&service, "/proposals").await;
+    assert_eq!((&none["requests"], &none["yaml"]), (&json!(0), &json!("exclusions: []\n")));
+    for (path, status) in [
+        ("/proposals?profile=none", 404),
+        ("/proposals?days=x", 400),
+        ("/proposals?profile=look", 200),
+    ] {
+        let (seen, body) = ask(service.admin, "GET", path, None).await;
+        assert_eq!(seen, status, "{path}: {body}");
+    }
+    assert_eq!(ask(service.admin, "POST", "/proposals", Some("{}")).await.0, 405);
+}

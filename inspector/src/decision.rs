@@ -229,6 +229,8 @@ pub struct Outcome<'a> {
     ///
     /// [`Settings`]: crate::Settings
     pub refused: Option<String>,
+    /// Such a record of a request that would have been refused, where rules may not block.
+    pub detected: Option<String>,
     /// The limits that were hit, record or not.
     pub limits: Flags,
 }

@@ -159,7 +159,7 @@ impl Evidence {
             self.msg.clone_from(&unit.msg);
         }
         if let Some((target, value)) = raw {
-            self.values_cut |= value.len() >= crate::observe::VALUE_BYTES_MAX
+            self.values_cut |= unit.is_some_and(|unit| unit.is_cut)
                 || self.values.len() >= VALUES_MAX && !self.values.contains(value);
             if !self.values_cut {
                 self.values.insert(value.clone());

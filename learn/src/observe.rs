@@ -22,6 +22,8 @@ pub(crate) struct Unit {
     pub(crate) amount: i64,
     /// Where it matched, with the values; none when one of the places cannot be named.
     pub(crate) places: Vec<(Target, Vec<u8>)>,
+    /// Whether a value was longer than what is known of it.
+    pub(crate) is_cut: bool,
     pub(crate) msg: String,
     /// Kinds of attacks by its tags, such as `attack-sqli`.
     pub(crate) families: Vec<String>,
@@ -180,6 +182,9 @@ impl Reading<'_> {
             rule: self.rule,
             amount: self.amount,
             places: distinct.into_iter().collect(),
+            is_cut: self
+                .starters()
+                .any(|found| found.value.is_cut() || found.value.bytes.len() > VALUE_BYTES_MAX),
             msg,
             families: self.families.clone(),
         }

@@ -13,6 +13,7 @@ Usage: glacis COMMAND [OPTION…]
   explain --rules FILE [REQUEST|-]     why a request is refused, and what would let it pass
   learn --rules FILE [FILE…]           exclusions for what ordinary requests trip over
   profile --rules FILE [REQUESTS|-]    what each rule costs
+  quantify --crs DIR [SENTENCES|-]     false alarms by rule and paranoia level
   ftw --tests DIR --rules FILE         run regression tests in the format of the OWASP CRS
   geo build [--asn] FILE.mmdb          countries of addresses, or their autonomous systems, for
                                        the wasm-filter
@@ -131,6 +132,29 @@ Usage: glacis learn --rules FILE [OPTION…] [FILE…|-]
 
 Requests may have `time` (RFC 3339) and `client`. What looks like an attack is no evidence, and an exclusion with which
 known attacks are no longer found is narrowed to the values that were seen, or declined. docs/learn.md has the steps.
+"
+);
+
+pub(super) const QUANTIFY_HELP: &str = concat!(
+    "\
+Counts false alarms on harmless texts, by rule and paranoia level.
+
+Usage: glacis quantify --crs DIR [OPTION…] [FILE|-]
+
+",
+    rules_help!(),
+    "\
+      --against DIR        another CRS: the same texts with its rules, and the difference
+      --paranoia N         the highest level that is evaluated (4)
+      --sentences          lines are texts, also if the first one begins with {
+      --requests           lines are requests as for `glacis eval`
+  -j, --jobs N             threads (as many as the machine has)
+      --json               the format of go-ftw's quantitative tests
+
+A sentence is the value of a parameter in the query of a GET, as in go-ftw; a number and a tab before it (the Leipzig
+Corpora Collection) are left out. Everything is evaluated once, at the highest level, and each match counts for the
+level of its rule. `blocked` counts requests whose score with the rules up to a level reaches the threshold.
+The exit status is 1 when a line is no request; it is counted as skipped.
 "
 );
 

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::ruleset::Rules;
+use crate::{quantify::Form, ruleset::Rules};
 
 /// `glacis status`.
 #[derive(Debug)]
@@ -212,6 +212,23 @@ pub(crate) struct ProfileOptions {
     pub(crate) counts: bool,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
+}
+
+/// `glacis quantify`.
+#[derive(Debug, Default)]
+pub(crate) struct QuantifyOptions {
+    pub(crate) rules: Vec<Rules>,
+    /// Another folder of CRS to compare with.
+    pub(crate) against: Option<PathBuf>,
+    /// A file of sentences or requests; `None` for standard input.
+    pub(crate) input: Option<PathBuf>,
+    /// What the lines are; `None` to go by the first.
+    pub(crate) form: Option<Form>,
+    /// The highest paranoia level.
+    pub(crate) paranoia: u8,
+    /// Threads.
+    pub(crate) jobs: usize,
+    pub(crate) json: bool,
 }
 
 /// `glacis ftw`.

@@ -543,6 +543,14 @@ impl Program {
         self
     }
 
+    /// The same program with larger tables of the fast path, for hosts that evaluate many different texts and have the
+    /// memory: `bytes` (4 MiB by default) for each of its automata and each transaction at work. No verdict changes.
+    #[must_use]
+    pub fn with_scan_tables(self, bytes: usize) -> Self {
+        self.sieves.iter().for_each(|sieve| sieve.set_table_bytes_max(bytes));
+        self
+    }
+
     /// Whether a rule is run for all of its values once it may match one of them.
     pub(crate) fn runs_whole(&self, rule: RuleIndex) -> bool {
         self.unseen.rules.contains(rule)

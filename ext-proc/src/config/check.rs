@@ -42,6 +42,11 @@ impl Config {
             "there is no room for so many: write 10000 or less",
         )?;
         ensure(
+            self.proposals.requests_max <= RECENT_MAX,
+            "proposals.requests_max",
+            "there is no room for so many: write 10000 or less",
+        )?;
+        ensure(
             self.max_streams > 0,
             "max_streams",
             "no request could be inspected: write 1 or more",

@@ -336,6 +336,39 @@ function showWays(exclusion, typed) {
   }
 }
 
+/** Learns exclusions from what the chosen profile would have blocked in detection mode. */
+async function propose() {
+  const told = at("proposed");
+  at("propose").disabled = true;
+  told.textContent = "The requests are evaluated again; this can take some seconds …";
+  at("proposals").replaceChildren();
+  try {
+    const query = new URLSearchParams({ profile: at("profile").value });
+    const found = await (await get(`proposals?${query}`)).json();
+    told.textContent =
+      `Profile ${found.profile}: ${found.blocked} of ${found.requests} collected requests are blocked; ` +
+      `${found.passing} of those pass with ${found.exclusions} exclusions (tried).`;
+    const copy = element("button", "Copy");
+    copy.type = "button";
+    copy.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(found.yaml);
+      copy.textContent = "Copied";
+    });
+    const shown = element("pre.exclusion", found.yaml);
+    shown.tabIndex = 0;
+    const reasons = [
+      ...found.remarks,
+      ...found.declined.map(({ requests, subject, reason }) => `Declined, ${requests} requests: ${subject}: ${reason}`),
+    ];
+    at("proposals").replaceChildren(copy, shown, element("ul", ...reasons.map((text) => element("li", text))));
+    told.dataset.state = "told";
+  } catch (error) {
+    told.textContent = `Nothing can be proposed: ${error.message}`;
+    told.dataset.state = "failed";
+  }
+  at("propose").disabled = false;
+}
+
 async function look() {
   showStatus(await (await get("status")).json());
   const all = samples(await (await get("metrics")).text());
@@ -364,6 +397,7 @@ async function watch() {
 }
 
 at("profile").addEventListener("change", showRules);
+at("propose").addEventListener("click", propose);
 watch().then(() => {
   const wanted = /^#request=(\d+)$/.exec(location.hash);
   if (wanted) tell(Number(wanted[1]));

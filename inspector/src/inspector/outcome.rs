@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use glacis_engine::{Phase, RuleId};
+use glacis_engine::{Phase, RuleEngine, RuleId};
 
 use super::{Inspector, Stage};
 use crate::{
@@ -87,7 +87,8 @@ impl Inspector {
             self.uninspected = Some(Uninspected::BodyNotSent);
         }
         self.transaction.finish(now);
-        let refused = self.refused_record();
+        let refused = self.refused().is_some().then(|| self.host_record()).flatten();
+        let detected = self.would_refuse().then(|| self.host_record()).flatten();
         let receipt = self.receipt();
         // Of what the host cut off the engine does not know that it was refused.
         let cut_off = self.rejected.is_some() && self.transaction.audit_engine().is_none();
@@ -95,13 +96,24 @@ impl Inspector {
         let sampled = self.settings.audit_sample.has(self.request.audit_lot);
         let kept = self.refused().is_some() || sampled;
         let audit = (due && kept).then(|| self.record(&receipt, self.settings.audit_format));
-        Outcome { receipt, audit, refused, limits: self.transaction.flags() }
+        Outcome { receipt, audit, refused, detected, limits: self.transaction.flags() }
     }
 
     /// The record for the host itself.
-    fn refused_record(&mut self) -> Option<String> {
+    /// Whether a rule about the request would have refused it, where rules may not block.
+    fn would_refuse(&self) -> bool {
+        let about_request =
+            |phase: Phase| matches!(phase, Phase::RequestHeaders | Phase::RequestBody);
+        self.refused().is_none()
+            && self.transaction.rule_engine() == RuleEngine::DetectionOnly
+            && self
+                .transaction
+                .matched_rules()
+                .any(|rule| rule.refuses && about_request(rule.phase))
+    }
+
+    fn host_record(&mut self) -> Option<String> {
         let parts = self.settings.refused_parts?;
-        self.refused()?;
         // They are many at a time, and would take the place of attacks.
         if self.rejection().is_some_and(Rejection::is_of_load) {
             return None;

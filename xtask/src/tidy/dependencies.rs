@@ -32,6 +32,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "glacis-engine",
             "glacis-explain",
             "glacis-host",
+            "glacis-learn",
             "glacis-limit-store",
             "glacis-rules",
             "glacis-service",

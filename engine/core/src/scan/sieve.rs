@@ -23,6 +23,7 @@ mod threads;
 use core::{
     fmt,
     hash::{Hash, Hasher},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 use std::{collections::HashMap, sync::Arc};
 
@@ -43,7 +44,7 @@ pub(crate) const ALL: u64 = u64::MAX;
 /// Bytes that the automaton of one sieve may take before it is made deterministic.
 const NFA_BYTES_MAX: usize = 32 << 20;
 
-/// Bytes of the table of one worker.
+/// Bytes of the table of one worker, unless the host gives it more.
 const TABLE_BYTES_MAX: usize = 4 << 20;
 
 /// Says in the table that a step has not been computed.
@@ -69,6 +70,7 @@ pub(crate) struct Sieve {
     /// What they match when there is no further byte.
     ending: [u64; 2],
     tables: Pool<Table>,
+    table_bytes_max: AtomicUsize,
 }
 
 /// What becomes of threads at one byte.
@@ -108,9 +110,15 @@ impl Sieve {
             beginnings: Default::default(),
             ending: [0; 2],
             tables: Pool::new(Table::default as fn() -> Table),
+            table_bytes_max: AtomicUsize::new(TABLE_BYTES_MAX),
         };
         sieve.precompute();
         Some(sieve)
+    }
+
+    /// Gives the table of each worker so many bytes. It changes how long scans take, and no answer.
+    pub(crate) fn set_table_bytes_max(&self, bytes: usize) {
+        self.table_bytes_max.store(bytes, Ordering::Relaxed);
     }
 
     fn precompute(&mut self) {
@@ -299,7 +307,7 @@ impl Table {
             self.work.add(step);
         }
         let matches = self.work.matches & !before;
-        let full = self.bytes > TABLE_BYTES_MAX;
+        let full = self.bytes > sieve.table_bytes_max.load(Ordering::Relaxed);
         if full {
             self.clear(sieve);
         }
@@ -523,23 +531,28 @@ mod tests {
         assert_eq!(scan(b"abcijl", 0), 0b1_0001, "from the table");
     }
 
-    /// Every run of letters is a state of its own here, so that the table fills up.
+    /// Every run of letters is a state of its own here, so that the table fills up, whatever its limit.
     #[test]
     fn a_full_table_is_emptied_and_answers_stay_right() {
-        let sieve = Sieve::new(&[hir("a[ab]{12}c"), hir("b[ab]{9}a[ab]{3}d")]).unwrap();
-        let patterns = ["a[ab]{12}c", "b[ab]{9}a[ab]{3}d"]
-            .map(|text| crate::pattern::Pattern::new(text).unwrap());
-        let mut random = Xorshift(7);
-        for _ in 0..40 {
-            let value: Vec<u8> =
-                (0..2_000).map(|_| b"ababababababababcd"[random.below(18)]).collect();
-            let expected = patterns
-                .iter()
-                .enumerate()
-                .map(|(bit, pattern)| u64::from(pattern.may_match(&value)) << bit);
-            assert_eq!(sieve.scan(&value, &mut { usize::MAX }), expected.sum());
-            let table = sieve.tables.get();
-            assert!(table.bytes <= TABLE_BYTES_MAX + 4_096, "{}", table.bytes);
+        const SMALL: usize = 1 << 16;
+        let patterns = ["a[ab]{12}c", "b[ab]{9}a[ab]{3}d"];
+        let expected = patterns.map(|text| crate::pattern::Pattern::new(text).unwrap());
+        for (bytes_max, is_small) in [(TABLE_BYTES_MAX, false), (SMALL, true)] {
+            let sieve = Sieve::new(&patterns.map(hir)).unwrap();
+            sieve.set_table_bytes_max(bytes_max);
+            let mut random = Xorshift(7);
+            for _ in 0..40 {
+                let value: Vec<u8> =
+                    (0..2_000).map(|_| b"ababababababababcd"[random.below(18)]).collect();
+                let expected = expected
+                    .iter()
+                    .enumerate()
+                    .map(|(bit, pattern)| u64::from(pattern.may_match(&value)) << bit);
+                assert_eq!(sieve.scan(&value, &mut { usize::MAX }), expected.sum());
+                let table = sieve.tables.get();
+                assert!(table.bytes <= bytes_max + 4_096, "{}", table.bytes);
+            }
+            assert_eq!(sieve.tables.get().bytes <= SMALL + 4_096, is_small);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     compile::SEVERITIES,
     id::{Phase, RuleId, RuleIndex},
     operator::leading_integer,
-    program::Program,
+    program::{Disruptive, Program},
 };
 
 /// One value that matched, as recorded for logs.
@@ -52,6 +52,8 @@ pub struct MatchedRule<'t> {
     pub log: bool,
     /// Whether it makes the transaction relevant for the audit log (`auditlog`).
     pub audit_log: bool,
+    /// Whether it refuses the transaction where rules may block (`deny`, `drop`, `redirect`).
+    pub refuses: bool,
     /// The values that matched, at most [`crate::Limits::matches_per_rule_max`].
     pub matches: &'t [Match],
 }
@@ -205,6 +207,10 @@ impl Transaction {
                 line: meta.line,
                 log: rule.log,
                 audit_log: rule.audit_log,
+                refuses: match rule.disruptive {
+                    Disruptive::Deny(_) | Disruptive::Drop | Disruptive::Redirect(..) => true,
+                    Disruptive::Pass | Disruptive::Allow(_) => false,
+                },
                 matches: &record.matches,
             })
         })
