@@ -12,7 +12,7 @@ use std::{
 use glacis_engine::{CollectionStore, Limits, MemoryStore, Program, RuleEngine};
 use glacis_host::{
     LoadedExclusion, Records, RulesetError, RulesetErrorKind, admission, load_exclusions, recipe,
-    settings,
+    second_opinion, settings,
 };
 use glacis_inspector::{Pool, Profiles, Rejection, Settings, TruncatedBody};
 use glacis_rules::{Date, Record, RecordingSource, exclusion_rules};
@@ -291,12 +291,13 @@ impl Rulesets {
             let applied: Vec<_> = applied.map(|loaded| loaded.exclusion.clone()).collect();
             let rules = exclusion_rules(&applied)
                 .map_err(|error| refuse(RulesetErrorKind::Exclusions(error)))?;
-            let recipe = recipe(&keys, &rules, &source)
+            let opinion = second_opinion(&keys, &source)?;
+            let recipe = recipe(&keys, &rules, opinion.as_ref(), &source)
                 .map_err(|error| refuse(RulesetErrorKind::Crs(error)))?;
             let (program, record) =
                 program(&recipe).map_err(|errors| refuse(RulesetErrorKind::Rules(errors)))?;
             let recorded = Records { refused_parts: None, ..config.audit.records() };
-            let settings = settings(&keys, &recorded, collections.cloned());
+            let settings = settings(&keys, &recorded, opinion, collections.cloned());
             named.push((name.to_owned(), Arc::new(Profile::new(program, settings))));
             exclusions.extend(loaded);
             records.push(record);
