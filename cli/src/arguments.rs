@@ -186,6 +186,7 @@ fn explain(parser: &mut Parser) -> Result<Command, lexopt::Error> {
         match argument {
             Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(EXPLAIN_HELP)),
             Arg::Short('q') | Arg::Long("quiet") => options.quiet = true,
+            Arg::Long("second-opinion") => options.second_opinion = Some(train::weights(parser)),
             Arg::Long("id") => options.id = Some(parser.value()?.string()?),
             Arg::Long("all") => options.all = true,
             Arg::Long("json") => options.json = true,

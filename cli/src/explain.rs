@@ -3,7 +3,7 @@
 use std::{io::Write as _, sync::Arc};
 
 use glacis_engine::{BuildErrors, Parts, Program, Transaction};
-use glacis_explain::{Occasion, Rebuild, explain, read};
+use glacis_explain::{Occasion, Rebuild, Show, explain, read};
 
 use crate::{
     arguments::ExplainOptions,
@@ -11,6 +11,7 @@ use crate::{
     inspect::now,
     output::{self, Fault, Outcome},
     ruleset::{self, Rules},
+    second_opinion,
 };
 
 /// The rules that the command line names.
@@ -34,11 +35,12 @@ impl Rebuild for Given<'_> {
 
 /// Explains every request of the input.
 pub(crate) fn run(options: &ExplainOptions) -> Result<Outcome, Fault> {
-    let program = Arc::new(ruleset::load(&options.rules, options.quiet)?);
+    let (rules, weights) = second_opinion::rules(&options.rules, options.second_opinion.as_ref())?;
+    let program = Arc::new(ruleset::load(&rules, options.quiet)?);
     let mut transaction = Transaction::new(program).with_trace();
     let mut lines = Lines::open(options.requests.as_deref())?;
     let mut out = output::results();
-    let mut given = Given { rules: &options.rules, parts: Parts::default() };
+    let mut given = Given { rules: &rules, parts: Parts::default() };
     let (mut outcome, mut count) = (Outcome::Clean, 0);
     while let Some(line) = lines.batch(1)?.pop() {
         let (request, record) = line.read(read).map_err(|error| lines.malformed(&error))?;
@@ -47,8 +49,8 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<Outcome, Fault> {
         }
         let rules = Some(&mut given);
         let occasion = Occasion::at(now());
-        let explanation =
-            explain(rules, &mut transaction, request, record, &occasion, options.all)?;
+        let show = Show { all: options.all, second_opinion: weights.as_ref() };
+        let explanation = explain(rules, &mut transaction, request, record, &occasion, show)?;
         if options.json {
             // Writing plain data to memory does not fail; if it ever did, the line would be visibly cut.
             let _ = serde_json::to_writer(&mut out, &explanation);

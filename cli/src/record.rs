@@ -17,7 +17,7 @@ pub(crate) struct Record<'a> {
     matched: Vec<Matched<'a>>,
     scores: Scores,
     #[serde(skip_serializing_if = "Option::is_none")]
-    second_opinion: Option<SecondOpinion<'a>>,
+    second_opinion: Option<&'a Opinion>,
 }
 
 /// A rule that matched.
@@ -42,23 +42,6 @@ struct Match {
 struct Scores {
     inbound: i64,
     outbound: i64,
-}
-
-/// The second opinion, in natural logarithms of odds.
-#[derive(Debug, Serialize)]
-struct SecondOpinion<'a> {
-    attack: bool,
-    score: f64,
-    threshold: f64,
-    value: &'a str,
-    sum: String,
-    reasons: Vec<Reason>,
-}
-
-#[derive(Debug, Serialize)]
-struct Reason {
-    rule: u32,
-    weight: f64,
 }
 
 /// The answer to a line that is no request.
@@ -95,7 +78,7 @@ impl<'a> Record<'a> {
 
     /// The same with a second opinion beside the verdict.
     pub(crate) fn with_opinion(self, opinion: Option<&'a Opinion>) -> Self {
-        Self { second_opinion: opinion.map(SecondOpinion::new), ..self }
+        Self { second_opinion: opinion, ..self }
     }
 
     /// Writes the answer as one line.
@@ -108,23 +91,6 @@ impl ErrorRecord<'_> {
     /// Writes the answer as one line.
     pub(crate) fn write(&self, line: &mut Vec<u8>) {
         write(self, line);
-    }
-}
-
-impl<'a> SecondOpinion<'a> {
-    fn new(opinion: &'a Opinion) -> Self {
-        let decimal = |milli| f64::from(milli) / 1_000.0;
-        let reasons = opinion.reasons.iter();
-        Self {
-            attack: opinion.is_attack(),
-            score: decimal(opinion.score),
-            threshold: decimal(opinion.threshold),
-            value: &opinion.value,
-            sum: opinion.sum(),
-            reasons: reasons
-                .map(|reason| Reason { rule: reason.rule, weight: decimal(reason.weight) })
-                .collect(),
-        }
     }
 }
 

@@ -97,6 +97,12 @@ fn eval_adds_the_opinion() {
     let expected = json!({"attack": false, "score": 0.0, "threshold": 3.0, "value": "", "sum": "",
         "reasons": []});
     assert_eq!(request("/?q=tea")["second_opinion"], expected);
+    let line = json!({"id": 1, "method": "GET", "uri": "/?q=select'", "protocol": "HTTP/1.1"});
+    let line = line.to_string();
+    let explained = glacis_with(&["explain", "--rules", RULES, &option], line.as_bytes()).stdout;
+    for expected in ["attack: 3.4 points, threshold 3", "ARGS:q: 942001 +2.1, 942002 +1.3"] {
+        assert!(explained.contains(expected), "{explained}");
+    }
     fs::write(&file, "{}").unwrap();
     let ran = glacis_with(&["eval", "--rules", RULES, &option], b"");
     assert_eq!(ran.status, Some(1));

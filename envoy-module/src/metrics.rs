@@ -24,6 +24,7 @@ pub(crate) struct Families {
     rules: Option<MetricId>,
     reloads: Option<MetricId>,
     inspection: Option<MetricId>,
+    opinions: Option<MetricId>,
 }
 
 /// Why a request got no verdict.
@@ -68,6 +69,7 @@ impl Families {
             errors: envoy.counter("glacis_errors", &["kind"]),
             rules: envoy.counter("glacis_rule_matches", &["rule_id"]),
             reloads: envoy.counter("glacis_reloads", &["result"]),
+            opinions: envoy.counter("glacis_second_opinions", &["profile", "opinion", "rules"]),
             inspection: envoy.histogram("glacis_inspection_microseconds", &["profile", "phase"]),
         }
     }
@@ -111,6 +113,10 @@ impl Families {
         let receipt = &outcome.receipt;
         let verdict = if receipt.verdict == "pending" { "none" } else { receipt.verdict };
         count(stream, self.requests, &[receipt.profile, verdict]);
+        if let Some(opinion) = receipt.opinion {
+            let labels = [receipt.profile, opinion.name(), opinion.rules()];
+            count(stream, self.opinions, &labels);
+        }
         if let Some(reason) = receipt.uninspected {
             count(stream, self.uninspected, &[reason.name()]);
         }

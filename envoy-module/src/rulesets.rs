@@ -6,9 +6,9 @@ use std::{sync::Arc, time::Instant};
 use glacis_engine::{CollectionStore, Program, RuleEngine};
 use glacis_host::{
     LoadedExclusion, Recipe, Records, RulesetError, RulesetErrorKind, load_exclusions, recipe,
-    settings,
+    second_opinion, settings,
 };
-use glacis_inspector::{Pool, Profiles, Settings, TruncatedBody};
+use glacis_inspector::{Pool, Profiles, SecondOpinion, Settings, TruncatedBody};
 use glacis_rules::{Date, Record, RecordingSource, exclusion_rules};
 use glacis_service::now;
 
@@ -81,11 +81,11 @@ impl Rulesets {
         for name in config.profile_names() {
             let keys = config.keys_of(name);
             let refuse = |kind| RulesetError { profile: keys.profile.clone(), kind };
-            let (recipe, loaded) = read(config, name, &source)?;
+            let Read { recipe, exclusions: loaded, opinion } = read(config, name, &source)?;
             let (program, record) =
                 program(&recipe).map_err(|errors| refuse(RulesetErrorKind::Rules(errors)))?;
             let recorded = Records { refused_parts: None, ..config.audit.records() };
-            let settings = settings(&keys, &recorded, collections.cloned());
+            let settings = settings(&keys, &recorded, opinion, collections.cloned());
             named.push((name.to_owned(), Arc::new(Profile::new(program, settings))));
             exclusions.extend(loaded);
             records.push(record);
@@ -114,7 +114,7 @@ impl Rulesets {
         let began = Instant::now();
         for name in config.profile_names() {
             let source = RecordingSource::new();
-            let (recipe, _) = read(config, name, &source)?;
+            let Read { recipe, .. } = read(config, name, &source)?;
             Program::check(&recipe.inputs, &source, recipe.limits.clone()).map_err(|errors| {
                 RulesetError { profile: name.to_owned(), kind: RulesetErrorKind::Rules(errors) }
             })?;
@@ -150,12 +150,15 @@ impl Rulesets {
     }
 }
 
-/// Reads what the rules of a profile are built from, and its exclusions.
-fn read(
-    config: &Config,
-    name: &str,
-    source: &RecordingSource,
-) -> Result<(Recipe, Vec<LoadedExclusion>), RulesetError> {
+/// What the rules of a profile are built from, and what is used beside them.
+struct Read {
+    recipe: Recipe,
+    exclusions: Vec<LoadedExclusion>,
+    opinion: Option<SecondOpinion>,
+}
+
+/// Reads the files of a profile.
+fn read(config: &Config, name: &str, source: &RecordingSource) -> Result<Read, RulesetError> {
     let keys = config.keys_of(name);
     let refuse = |kind| RulesetError { profile: keys.profile.clone(), kind };
     let loaded = load_exclusions(&keys, Date::at(now()));
@@ -163,7 +166,8 @@ fn read(
     let applied: Vec<_> = applied.map(|loaded| loaded.exclusion.clone()).collect();
     let rules =
         exclusion_rules(&applied).map_err(|error| refuse(RulesetErrorKind::Exclusions(error)))?;
-    let recipe =
-        recipe(&keys, &rules, source).map_err(|error| refuse(RulesetErrorKind::Crs(error)))?;
-    Ok((recipe, loaded))
+    let opinion = second_opinion(&keys, source)?;
+    let recipe = recipe(&keys, &rules, opinion.as_ref(), source)
+        .map_err(|error| refuse(RulesetErrorKind::Crs(error)))?;
+    Ok(Read { recipe, exclusions: loaded, opinion })
 }

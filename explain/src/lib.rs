@@ -19,6 +19,7 @@ mod text;
 mod timestamp;
 
 use glacis_engine::{BuildErrors, Program, Transaction};
+use glacis_second_opinion::{Evidence, Opinion, Weights};
 use serde::Serialize;
 
 pub use audit_record::Reading;
@@ -47,12 +48,24 @@ pub trait Rebuild {
     ) -> Result<Result<Program, BuildErrors>, Self::Fault>;
 }
 
+/// What an explanation shows besides.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Show<'w> {
+    /// Rules that neither log nor change a score.
+    pub all: bool,
+    /// The second opinion by these weights.
+    pub second_opinion: Option<&'w Weights>,
+}
+
 /// All that is said of one request.
 #[derive(Debug, Serialize)]
 pub struct Explanation {
     id: Box<serde_json::value::RawValue>,
     #[serde(flatten)]
     story: Story,
+    /// The second opinion on the request, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    second_opinion: Option<Opinion>,
     /// What an audit record did not tell; empty for a request.
     notes: Vec<String>,
     /// What would let the request pass; `None` when nothing refuses it.
@@ -101,7 +114,7 @@ pub fn read(line: &[u8]) -> Result<(Request, Option<Reading>), Malformed> {
     }
 }
 
-/// Tells what becomes of `request`; with `all`, also of rules that neither log nor change a score.
+/// Tells what becomes of `request`.
 ///
 /// `transaction` keeps a trace and runs the rules that `rules` builds. With no `rules` nothing is looked for
 /// that would let the request pass.
@@ -114,10 +127,12 @@ pub fn explain<R: Rebuild>(
     request: Request,
     record: Option<Reading>,
     occasion: &Occasion,
-    all: bool,
+    show: Show<'_>,
 ) -> Result<Explanation, R::Fault> {
     inspect(transaction, &request, &request.id.text(), occasion);
-    let story = Story::of(transaction, &request, all);
+    let story = Story::of(transaction, &request, show.all);
+    let weights = show.second_opinion;
+    let second_opinion = weights.map(|weights| weights.opinion(&Evidence::of(transaction)));
     let notes = record.map_or_else(Vec::new, |record| record.notes(transaction));
     let exclusion = match (&story.refusal, rules) {
         (Some(refusal), Some(rules)) => {
@@ -126,5 +141,5 @@ pub fn explain<R: Rebuild>(
         }
         _ => None,
     };
-    Ok(Explanation { id: request.id.0, story, notes, exclusion })
+    Ok(Explanation { id: request.id.0, story, second_opinion, notes, exclusion })
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
+use glacis_second_opinion::Opinion;
+
 use crate::{
     Explanation,
     exclusion::Exclusion,
@@ -31,6 +33,9 @@ fn write_page(out: &mut String, explanation: &Explanation) -> fmt::Result {
     writeln!(out, "{}", outcome(story))?;
     write_rules(out, story)?;
     write_scores(out, story)?;
+    if let Some(opinion) = &explanation.second_opinion {
+        write_opinion(out, opinion)?;
+    }
     if let Some(exclusion) = &explanation.exclusion {
         write_exclusion(out, exclusion)?;
     }
@@ -143,6 +148,18 @@ fn write_scores(out: &mut String, story: &Story) -> fmt::Result {
     Ok(())
 }
 
+fn write_opinion(out: &mut String, opinion: &Opinion) -> fmt::Result {
+    let word = if opinion.is_attack() { "attack" } else { "no attack" };
+    let [score, threshold] = [opinion.score, opinion.threshold].map(|it| f64::from(it) / 1_000.0);
+    writeln!(out, "\nSecond opinion")?;
+    writeln!(out, "  {word}: {score} points, threshold {threshold}")?;
+    if !opinion.reasons.is_empty() {
+        let value = if opinion.value.is_empty() { "the whole request" } else { &opinion.value };
+        writeln!(out, "  {}: {}", shown(value), opinion.sum())?;
+    }
+    Ok(())
+}
+
 fn write_exclusion(out: &mut String, exclusion: &Exclusion) -> fmt::Result {
     writeln!(out, "\nWhat would let it pass")?;
     for remark in &exclusion.remarks {
@@ -221,7 +238,8 @@ mod tests {
             };
             let id = RawValue::from_string(format!("\"{text}\"")).unwrap();
             let notes = vec![text.to_owned()];
-            let page = Explanation { id, story, notes, exclusion: None }.text();
+            let page =
+                Explanation { id, story, second_opinion: None, notes, exclusion: None }.text();
             assert_eq!(page.matches("\\u{").count(), 4, "{page}");
             assert!(!page.contains(text), "{}", page.escape_unicode());
         }

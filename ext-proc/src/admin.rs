@@ -7,7 +7,7 @@ use std::{
 };
 
 use glacis_engine::{LoadedRule, Parts, RuleId, Transaction};
-use glacis_explain::{Explanation, Occasion, explain, read};
+use glacis_explain::{Explanation, Occasion, Show, explain, read};
 use glacis_inspector::{Mode, Redaction, SECRET_NAMES};
 use glacis_service::{
     Readiness,
@@ -491,7 +491,9 @@ fn tell(
     };
     let (request, record) = read()?;
     let rules = (!stale).then_some(&mut timed);
-    let told = explain(rules, &mut transaction, request, record, &occasion, all);
+    let weights = profile.settings.second_opinion.as_ref().map(|opinion| &*opinion.weights);
+    let show = Show { all, second_opinion: weights };
+    let told = explain(rules, &mut transaction, request, record, &occasion, show);
     if let Ok(mut told) = told {
         if stale && told.is_refused() {
             told.note(
@@ -503,7 +505,7 @@ fn tell(
         return Ok((told, proposal));
     }
     let (request, record) = read()?;
-    let told = explain::<Timed<'_>>(None, &mut transaction, request, record, &occasion, all);
+    let told = explain::<Timed<'_>>(None, &mut transaction, request, record, &occasion, show);
     let mut told = told.map_err(|_| {
         refused(StatusCode::INTERNAL_SERVER_ERROR, "a bug: nothing was to be built")
     })?;

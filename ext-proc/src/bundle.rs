@@ -5,7 +5,7 @@ use core::fmt;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use glacis_engine::{Input, RuleEngine};
-use glacis_host::{Recipe, recipe};
+use glacis_host::{Recipe, recipe, second_opinion};
 use glacis_inspector::RuleBundle;
 use glacis_rules::{Exclusion, RecordingSource, exclusion_rules};
 
@@ -68,8 +68,10 @@ pub fn bundle(config: &Config, name: &str) -> Result<ProfileBundle, RulesetError
     let rules = exclusion_rules(&exclusions)
         .map_err(|error| refuse(RulesetErrorKind::Exclusions(error)))?;
     let source = RecordingSource::new();
-    let Recipe { mut inputs, limits, .. } = recipe(&config.keys(), &rules, &source)
-        .map_err(|error| refuse(RulesetErrorKind::Crs(error)))?;
+    let opinion = second_opinion(&config.keys(), &source)?;
+    let recipe = recipe(&config.keys(), &rules, opinion.as_ref(), &source);
+    let Recipe { mut inputs, limits, .. } =
+        recipe.map_err(|error| refuse(RulesetErrorKind::Crs(error)))?;
     inputs.extend(config.mode.map(|mode| mode_directive(mode.into())));
     let built = RuleBundle::gather_with(&inputs, &source, limits);
     let (bundle, program) = built.map_err(|errors| refuse(RulesetErrorKind::Rules(errors)))?;

@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use glacis_engine::MatchedRule;
-use glacis_inspector::{OBSERVED, Outcome, REJECT, Rejection, Uninspected};
+use glacis_inspector::{OBSERVED, Opined, Outcome, REJECT, Rejection, Uninspected};
 use glacis_service::{
     Losses, label,
     metrics::{ServiceMetrics, seconds_histogram},
@@ -42,6 +42,7 @@ pub struct Metrics {
     requests: Family<VerdictLabel, Counter>,
     seconds: Family<PhaseLabel, Histogram>,
     scores: Family<DirectionLabel, Histogram>,
+    opinions: Family<OpinionLabel, Counter>,
     rule_hits: RuleHits,
     coraza: Coraza,
     receipts: [Counter; RECEIPTS.len()],
@@ -81,12 +82,15 @@ pub(crate) struct ProfileMetrics {
     seconds: [Histogram; PHASES.len()],
     inbound: Histogram,
     outbound: Histogram,
+    /// By opinion, then by what rules do.
+    opinions: [[Counter; 2]; 2],
 }
 
 label!(VerdictLabel, profile: String, verdict: &'static str);
 label!(ReceiptLabel, verdict: &'static str);
 label!(PhaseLabel, profile: String, phase: &'static str);
 label!(DirectionLabel, profile: String, direction: &'static str);
+label!(OpinionLabel, profile: String, opinion: &'static str, rules: &'static str);
 label!(ReasonLabel, reason: &'static str);
 label!(KindLabel, kind: &'static str);
 label!(LimitLabel, limit: &'static str);
@@ -153,6 +157,12 @@ const fn phase_index(part: Part) -> usize {
     }
 }
 
+/// What a second opinion may be.
+const OPINIONS: [&str; 2] = ["ordinary", "attack"];
+
+/// What rules do beside a second opinion.
+const RULES: [&str; 2] = ["passed", "refused"];
+
 /// Of which half a score is.
 const DIRECTIONS: [&str; 2] = ["inbound", "outbound"];
 
@@ -176,6 +186,7 @@ impl Metrics {
             requests: Family::default(),
             seconds: Family::new_with_constructor(seconds_histogram),
             scores: Family::new_with_constructor(score_histogram),
+            opinions: Family::default(),
             coraza: Coraza::register(registry, config, &rule_hits),
             rule_hits,
             receipts: RECEIPTS
@@ -227,6 +238,7 @@ impl Metrics {
         table::REQUESTS.register(registry, self.requests.clone());
         table::SECONDS.register(registry, self.seconds.clone());
         table::SCORES.register(registry, self.scores.clone());
+        table::OPINIONS.register(registry, self.opinions.clone());
         registry.register_collector(Box::new(ByRule(self.rule_hits.clone())));
         table::STREAMS.register(registry, self.streams_open.clone());
         table::ERRORS.register(registry, self.errors.clone());
@@ -352,12 +364,17 @@ impl Metrics {
             let label = DirectionLabel { profile: name.to_owned(), direction };
             self.scores.get_or_create_owned(&label)
         };
+        let opined = |opinion, rules| {
+            let label = OpinionLabel { profile: name.to_owned(), opinion, rules };
+            self.opinions.get_or_create_owned(&label)
+        };
         let [inbound, outbound] = DIRECTIONS.map(score);
         ProfileMetrics {
             verdicts: VERDICTS.map(|name| self.requests.get_or_create_owned(&verdict(name))),
             seconds: PHASES.map(|name| self.seconds.get_or_create_owned(&phase(name))),
             inbound,
             outbound,
+            opinions: OPINIONS.map(|opinion| RULES.map(|rules| opined(opinion, rules))),
         }
     }
 
@@ -367,6 +384,9 @@ impl Metrics {
         }
         for phase in PHASES {
             self.seconds.remove(&PhaseLabel { profile: name.to_owned(), phase });
+        }
+        for (opinion, rules) in OPINIONS.into_iter().flat_map(|it| RULES.map(|rules| (it, rules))) {
+            self.opinions.remove(&OpinionLabel { profile: name.to_owned(), opinion, rules });
         }
         for direction in DIRECTIONS {
             self.scores.remove(&DirectionLabel { profile: name.to_owned(), direction });
@@ -409,6 +429,9 @@ impl Metrics {
             profile.count(verdict);
             profile.inbound.observe(inbound.into());
             profile.outbound.observe(score(receipt.scores.outbound).into());
+            if let Some(opinion) = receipt.opinion {
+                profile.opined(opinion);
+            }
         }
         let of_rules = coraza::Outcome::of(receipt);
         self.coraza.finished(of_rules, inbound);
@@ -465,6 +488,14 @@ impl ProfileMetrics {
         }
     }
 
+    fn opined(&self, opinion: Opined) {
+        let counters = self.opinions.get(usize::from(opinion.attack));
+        if let Some(counter) = counters.and_then(|of| of.get(usize::from(opinion.refused_by_rules)))
+        {
+            counter.inc();
+        }
+    }
+
     /// Says how long a message took.
     pub(crate) fn evaluated(&self, part: Part, time: Duration) {
         if let Some(histogram) = self.seconds.get(phase_index(part)) {
@@ -494,6 +525,7 @@ mod tests {
             inspected: "body",
             uninspected: Some(Uninspected::BodyTruncated),
             scores: Scores { inbound: 15, outbound: 0 },
+            opinion: Some(Opined { score: 1, attack: true, refused_by_rules: false }),
             rules: Vec::new(),
             profile: "default",
             ruleset: "hash",
@@ -520,6 +552,8 @@ mod tests {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         let line = "glacis_requests_total{profile=\"default\",verdict=\"deny\"} 2";
+        assert!(text.lines().any(|found| found == line), "{text}");
+        let line = "glacis_second_opinions_total{profile=\"default\",opinion=\"attack\",rules=\"passed\"} 2";
         assert!(text.lines().any(|found| found == line), "{text}");
     }
 }

@@ -12,7 +12,9 @@ use glacis_engine::{
 };
 pub(crate) use glacis_host::RulesetErrorKind;
 pub use glacis_host::{LoadedExclusion, RulesetError};
-use glacis_host::{ProfileKeys, Recipe, Records, canary_of, load_exclusions, recipe, settings};
+use glacis_host::{
+    ProfileKeys, Recipe, Records, canary_of, load_exclusions, recipe, second_opinion, settings,
+};
 use glacis_inspector::{Profiles, Sample};
 use glacis_rules::{Date, Exclusion, Record, RecordingSource, exclusion_rules};
 use glacis_service::store::Stores;
@@ -232,11 +234,13 @@ impl Builder<'_> {
         let applied = self.applied(&keys);
         let rules = exclusion_rules(&applied)
             .map_err(|error| refuse(RulesetErrorKind::Exclusions(error)))?;
-        let recipe = recipe(&keys, &rules, self.source)
+        let opinion = second_opinion(&keys, self.source)?;
+        let recipe = recipe(&keys, &rules, opinion.as_ref(), self.source)
             .map_err(|error| refuse(RulesetErrorKind::Crs(error)))?;
         let compiled =
             self.compile(recipe).map_err(|errors| refuse(RulesetErrorKind::Rules(errors)))?;
-        let mut settings = settings(&keys, &records(config), self.host.collections.clone());
+        let mut settings =
+            settings(&keys, &records(config), opinion, self.host.collections.clone());
         // Where no rules run there is nothing to be evaluated later.
         let engine = settings.rule_engine.unwrap_or_else(|| compiled.program.rule_engine());
         settings.out_of_band &= engine != RuleEngine::Off;

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 use glacis_service::config::ensure;
 use serde::Deserialize;
 
-use crate::{ProfileConfig, resolve_rules};
+use crate::{ProfileConfig, SecondOpinionConfig, resolve_rules};
 
 /// Profiles that one host may have: each keeps memory of its own.
 const PROFILES_MAX: usize = 1_024;
@@ -43,6 +43,7 @@ macro_rules! with_profile_keys {
             detection_paranoia: Option<u8> = None,
             inbound_threshold: Option<u32> = None,
             outbound_threshold: Option<u32> = None,
+            scoring: $crate::ScoringConfig = $crate::ScoringConfig::default(),
             exclusions: Vec<$crate::ExclusionConfig> = Vec::new(),
             expired_exclusions: $crate::ExpiredExclusions = $crate::ExpiredExclusions::Drop,
             canary: Option<String> = None,
@@ -207,6 +208,11 @@ impl ProfileKeys {
             ensure(threshold != Some(0), key, "everything would be refused: write 1 or more")?;
         }
         ensure(
+            self.scoring.second_opinion.as_ref().is_none_or(SecondOpinionConfig::has_threshold),
+            "scoring.second_opinion.threshold",
+            "write a number above 0, at most 100, or null for that of the weights",
+        )?;
+        ensure(
             self.block.status.is_none_or(|status| (400..=599).contains(&status)),
             "block.status",
             "not a status for a refusal: write one from 400 to 599, or null for that of the rule",
@@ -224,6 +230,7 @@ impl ProfileKeys {
         if let Some(crs) = &mut self.crs {
             *crs = folder.join(&*crs);
         }
+        self.scoring.resolve(folder);
     }
 }
 

@@ -13,6 +13,7 @@ mod out_of_band;
 mod policies;
 mod profile;
 mod ruleset;
+mod scoring;
 mod words;
 
 pub use audit::Audit;
@@ -29,3 +30,4 @@ pub use ruleset::{
     LoadedExclusion, Recipe, Records, RulesetError, RulesetErrorKind, canary_of, load_exclusions,
     recipe, settings,
 };
+pub use scoring::{OpinionAction, ScoringConfig, SecondOpinionConfig, second_opinion};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{
     Block, BodyOverflow, CrsDefaults, Evaluation, ExclusionConfig, ExpiredExclusions, Grpc, Late,
-    LimitsChange, OversizedBody, ProfileKeys, Response, ShadowConfig, words::word,
+    LimitsChange, OversizedBody, ProfileKeys, Response, ScoringConfig, ShadowConfig, words::word,
 };
 
 /// Whether rules run, and may block.
@@ -99,6 +99,7 @@ keys!(
     detection_paranoia: Option<u8>,
     inbound_threshold: Option<u32>,
     outbound_threshold: Option<u32>,
+    scoring: ScoringConfig,
     expired_exclusions: ExpiredExclusions,
     canary: Option<String>,
     request_body_bytes_max: Option<usize>,
@@ -134,6 +135,9 @@ impl ProfileConfig {
         }
         if let Given::As(Some(crs)) = &mut self.crs {
             *crs = folder.join(&*crs);
+        }
+        if let Given::As(scoring) = &mut self.scoring {
+            scoring.resolve(folder);
         }
     }
 }

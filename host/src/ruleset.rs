@@ -6,7 +6,9 @@ use std::sync::Arc;
 use glacis_engine::{
     AuditParts, BuildErrors, CollectionStore, Input, Limits, RuleEngine, SourceError,
 };
-use glacis_inspector::{AuditFormat, BlockPage, Redaction, Sample, Settings, canary::CRS_CANARY};
+use glacis_inspector::{
+    AuditFormat, BlockPage, Redaction, Sample, SecondOpinion, Settings, canary::CRS_CANARY,
+};
 use glacis_rules::{
     Assembled, Assembly, CrsSettings, Date, Exclusion, ExclusionError, ExclusionRules,
     RecordingSource,
@@ -73,6 +75,7 @@ pub enum RulesetErrorKind {
     Exclusions(ExclusionError),
     Rules(BuildErrors),
     Bundle(String),
+    Weights(String),
     NoProfile,
 }
 
@@ -84,6 +87,9 @@ impl fmt::Display for RulesetError {
             RulesetErrorKind::Exclusions(error) => error.fmt(f),
             RulesetErrorKind::Rules(errors) => errors.fmt(f),
             RulesetErrorKind::Bundle(problem) => f.write_str(problem),
+            RulesetErrorKind::Weights(problem) => {
+                write!(f, "weights of the second opinion: {problem}")
+            }
             RulesetErrorKind::NoProfile => f.write_str("there is no profile of this name"),
         }
     }
@@ -118,6 +124,7 @@ pub fn load_exclusions(keys: &ProfileKeys, today: Date) -> Vec<LoadedExclusion> 
 pub fn recipe(
     keys: &ProfileKeys,
     exclusions: &ExclusionRules,
+    opinion: Option<&SecondOpinion>,
     source: &RecordingSource,
 ) -> Result<Recipe, SourceError> {
     let assembly = Assembly {
@@ -127,7 +134,11 @@ pub fn recipe(
         setup: &keys.setup,
         settings: CrsSettings {
             paranoia: keys.paranoia,
-            detection_paranoia: keys.detection_paranoia,
+            detection_paranoia: keys.detection_paranoia.or_else(|| {
+                // Rules above the blocking level are evidence only.
+                opinion
+                    .map(|opinion| opinion.weights.paranoia_level.max(keys.paranoia.unwrap_or(1)))
+            }),
             inbound_threshold: keys.inbound_threshold,
             outbound_threshold: keys.outbound_threshold,
         },
@@ -176,6 +187,7 @@ pub struct Records {
 pub fn settings(
     keys: &ProfileKeys,
     records: &Records,
+    second_opinion: Option<SecondOpinion>,
     collections: Option<Arc<dyn CollectionStore>>,
 ) -> Settings {
     let other = keys.block.body.clone().map(|body| {
@@ -200,6 +212,7 @@ pub fn settings(
         block_page: BlockPage { html: keys.block.html.clone(), other },
         lookup: None,
         collections,
+        second_opinion,
         out_of_band: keys.evaluation == Evaluation::OutOfBand,
     }
 }

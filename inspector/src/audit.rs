@@ -12,6 +12,8 @@ use std::borrow::Cow;
 
 use glacis_engine::{AuditPart, Endpoint, Match, MatchedRule, Phase, RuleId, Transaction};
 
+use glacis_second_opinion::Opinion;
+
 use crate::{
     body::{self, Kind},
     decision::Mode,
@@ -70,6 +72,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) rule: Option<RuleId>,
     pub(crate) inspected: &'a str,
     pub(crate) profile: &'a str,
+    pub(crate) opinion: Option<&'a Opinion>,
 }
 
 /// Writes the record, without an end of line.

@@ -165,6 +165,31 @@ pub const OBSERVED: &str = "observed";
 /// The verdict on a request that has reached a limit ([`Rejection`]): no rule has found anything in it.
 pub const REJECT: &str = "reject";
 
+/// What a receipt holds of a second opinion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opined {
+    /// The score, in thousandths.
+    pub score: i32,
+    /// Whether it reaches the threshold.
+    pub attack: bool,
+    /// Whether the rules refuse the request, whatever the opinion.
+    pub refused_by_rules: bool,
+}
+
+impl Opined {
+    /// What rules do beside the opinion: `refused` or `passed`.
+    #[must_use]
+    pub const fn rules(self) -> &'static str {
+        if self.refused_by_rules { "refused" } else { "passed" }
+    }
+
+    /// `attack` or `ordinary`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        if self.attack { "attack" } else { "ordinary" }
+    }
+}
+
 /// The proof that a request was looked at, for whoever comes after the host in the chain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Receipt<'a> {
@@ -185,6 +210,8 @@ pub struct Receipt<'a> {
     pub uninspected: Option<Uninspected>,
     /// Anomaly scores.
     pub scores: Scores,
+    /// The second opinion, where there is one.
+    pub opinion: Option<Opined>,
     /// The ids of rules that matched and log, at most [`Self::RULES_MAX`].
     pub rules: Vec<RuleId>,
     /// The name of the profile.
@@ -210,6 +237,7 @@ impl<'a> Receipt<'a> {
             inspected: "later",
             uninspected: None,
             scores: Scores::default(),
+            opinion: None,
             rules: Vec::new(),
             profile,
             ruleset,

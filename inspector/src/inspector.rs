@@ -1,5 +1,6 @@
 //! One exchange under inspection.
 
+mod opinion;
 mod outcome;
 mod refusal;
 
@@ -14,6 +15,8 @@ use glacis_engine::{
     Start, Transaction,
 };
 
+use glacis_second_opinion::Opinion;
+
 use crate::{
     client::client_of,
     decision::{Decision, Mode, OBSERVED, REJECT, Uninspected},
@@ -24,6 +27,8 @@ use crate::{
     },
     settings::{BodyOverflow, GrpcBodies, ResponseInspection, Settings, TruncatedBody},
 };
+
+pub use opinion::SECOND_OPINION_RULE;
 
 /// Whether a piece of a body is the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +97,8 @@ pub struct Inspector {
     request_evaluated: bool,
     uninspected: Option<Uninspected>,
     body_bytes: usize,
+    /// The second opinion, once the request has been evaluated.
+    opinion: Option<Opinion>,
 }
 
 impl Inspector {
@@ -130,6 +137,7 @@ impl Inspector {
             request_evaluated: false,
             uninspected: None,
             body_bytes: 0,
+            opinion: None,
         }
     }
 
@@ -213,6 +221,7 @@ impl Inspector {
         self.request_evaluated = false;
         self.uninspected = None;
         self.body_bytes = 0;
+        self.opinion = None;
         head.id.clone_into(&mut self.request.id);
         remember(&mut self.request.method, method);
         remember(&mut self.request.uri, path);
@@ -410,6 +419,11 @@ impl Inspector {
         match () {
             () if self.settings.out_of_band => OBSERVED,
             () if self.rejection().is_some() => REJECT,
+            () if self.transaction.verdict().refusal().is_none()
+                && self.refused_by_opinion().is_some() =>
+            {
+                "deny"
+            }
             () => self.transaction.verdict().name(),
         }
     }
@@ -418,6 +432,7 @@ impl Inspector {
         self.transaction.set_deadline(self.deadline);
         self.transaction.evaluate_request_body();
         self.request_evaluated = true;
+        self.form_opinion();
         if self.transaction.flags().request_body_truncated {
             self.uninspected = self.uninspected.or(Some(Uninspected::BodyTruncated));
         }

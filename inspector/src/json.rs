@@ -57,6 +57,13 @@ impl<'o> Object<'o> {
         self
     }
 
+    /// A number in thousandths, as a decimal.
+    pub(crate) fn milli(&mut self, key: &str, value: i32) -> &mut Self {
+        // Writing to a `String` cannot fail.
+        let _ = write!(self.key(key), "{}", f64::from(value) / 1_000.0);
+        self
+    }
+
     /// A count of things or of bytes.
     pub(crate) fn count(&mut self, key: &str, value: usize) -> &mut Self {
         self.number(key, i64::try_from(value).unwrap_or(i64::MAX))

@@ -37,12 +37,14 @@ mod time;
 pub use audit::AuditFormat;
 pub use block_page::{BlockPage, Shown};
 pub use client::{client_of, parse_endpoint};
-pub use decision::{Decision, Mode, OBSERVED, Outcome, REJECT, Receipt, Reply, Uninspected};
+pub use decision::{
+    Decision, Mode, OBSERVED, Opined, Outcome, REJECT, Receipt, Reply, Uninspected,
+};
 pub use first_verdict::{
     BundleError, FIRST_VERDICT_HEAD_BYTES_MAX, First, FirstVerdict, RuleBundle,
 };
 pub use grpc::code as grpc_code;
-pub use inspector::{End, Inspector};
+pub use inspector::{End, Inspector, SECOND_OPINION_RULE};
 pub use pool::Pool;
 pub use profile::{Choice, Hints, Profiles, UnknownProfile, UnknownProfilePolicy};
 pub use redact::{Redaction, SECRET_NAMES, SECRET_WORDS};
@@ -53,5 +55,6 @@ pub use request::{
 };
 pub use sample::Sample;
 pub use settings::{
-    BodyOverflow, GrpcBodies, LatePolicy, ResponseInspection, Settings, TruncatedBody,
+    BodyOverflow, GrpcBodies, LatePolicy, OpinionAction, ResponseInspection, SecondOpinion,
+    Settings, TruncatedBody,
 };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use glacis_engine::{AuditParts, CollectionStore, Lookup, RuleEngine};
+use glacis_second_opinion::Weights;
 
 use crate::{audit::AuditFormat, block_page::BlockPage, redact::Redaction, sample::Sample};
 
@@ -56,9 +57,30 @@ pub struct Settings {
     pub lookup: Option<Arc<dyn Lookup>>,
     /// Where persistent collections are kept; without it they end with their exchange.
     pub collections: Option<Arc<dyn CollectionStore>>,
+    /// The second opinion on requests, if there is one.
+    pub second_opinion: Option<SecondOpinion>,
     /// Whether the exchange has been answered by others, whatever comes of it here: the verdict of receipts
     /// and records is then [`OBSERVED`](crate::OBSERVED).
     pub out_of_band: bool,
+}
+
+/// A second opinion, and what it does.
+#[derive(Clone, Debug)]
+pub struct SecondOpinion {
+    /// The weights.
+    pub weights: Arc<Weights>,
+    /// What it does when a request is an attack by them.
+    pub action: OpinionAction,
+}
+
+/// What a second opinion does when its score reaches the threshold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OpinionAction {
+    /// Nothing: it is recorded.
+    #[default]
+    Shadow,
+    /// The request is refused, where rules may block. What rules refuse stays refused, whatever the opinion.
+    Block,
 }
 
 /// What becomes of a request of whose body the host brings only the beginning.

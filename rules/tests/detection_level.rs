@@ -62,7 +62,7 @@ fn came(inspector: &mut Inspector, request: &Request, level: u8) -> Came {
 fn rules_of_higher_levels_change_nothing() {
     let (attacks, ordinary) = (attacks(), ordinary());
     let all: Vec<Request> = attacks.into_iter().chain(ordinary).collect();
-    let mixed: Vec<Request> = mixtures(&all, 2_000).collect();
+    let mixed: Vec<Request> = mixtures(&all, 500).collect();
     for level in [1, 2] {
         let (mut plain, mut watched) = (inspector(level, None), inspector(level, Some(4)));
         let (mut blocked, mut matched) = (0, 0);

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use serde::{Serialize, Serializer, ser::SerializeStruct as _};
+
 use crate::{Evidence, Milli, Weights};
 
 /// A part of a score.
@@ -47,6 +49,33 @@ impl Opinion {
         let reasons: Vec<String> = self.reasons.iter().map(Reason::to_string).collect();
         reasons.join(", ")
     }
+}
+
+/// Scores and weights as decimals, the sum also as text.
+impl Serialize for Opinion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Opinion", 6)?;
+        fields.serialize_field("attack", &self.is_attack())?;
+        fields.serialize_field("score", &decimal(self.score))?;
+        fields.serialize_field("threshold", &decimal(self.threshold))?;
+        fields.serialize_field("value", &self.value)?;
+        fields.serialize_field("sum", &self.sum())?;
+        fields.serialize_field("reasons", &self.reasons)?;
+        fields.end()
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Reason", 2)?;
+        fields.serialize_field("rule", &self.rule)?;
+        fields.serialize_field("weight", &decimal(self.weight))?;
+        fields.end()
+    }
+}
+
+fn decimal(milli: Milli) -> f64 {
+    f64::from(milli) / 1_000.0
 }
 
 impl Weights {

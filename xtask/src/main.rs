@@ -19,6 +19,7 @@ mod fetch;
 mod ftw;
 mod fuzz;
 mod fuzz_seeds;
+mod gotestwaf;
 mod image;
 mod linked;
 mod lock;
@@ -63,8 +64,14 @@ const COMMANDS: &[Command] = &[
         run: suite::test,
     },
     Command {
+        name: "gotestwaf",
+        options: "--data DIR",
+        about: "play GoTestWAF's test cases in process, with and without a second opinion; write docs/results",
+        run: gotestwaf::command,
+    },
+    Command {
         name: "second-opinion",
-        options: "--data DIR [--train DATE]",
+        options: "--data DIR [--train DATE|--mutate]",
         about: "make labelled requests from public data sets; learn the weights of the second opinion",
         run: second_opinion::command,
     },

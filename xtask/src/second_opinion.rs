@@ -5,6 +5,7 @@
 //! `target/second-opinion`.
 
 mod carriers;
+mod mutation;
 mod payloads;
 mod recorded;
 mod sources;
@@ -30,9 +31,14 @@ const WEIGHTS: &str = "rules/weights/crs-4.25.json";
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (folder, date) = match words.as_slice() {
+        ["--data", folder, "--mutate"] => return mutate(Path::new(folder)),
         ["--data", folder] => (folder, None),
         ["--data", folder, "--train", date] => (folder, Some(date)),
-        _ => return Err(Failure::usage("write `--data DIR`, and `--train YYYY-MM-DD` to learn")),
+        _ => {
+            return Err(Failure::usage(
+                "write `--data DIR`, and `--train YYYY-MM-DD` to learn, or `--mutate`",
+            ));
+        }
     };
     let target = cargo::root().join("target/second-opinion");
     fs::create_dir_all(&target).map_err(io("create", &target))?;
@@ -42,6 +48,23 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
         Some(date) => learn(&training, date),
         None => Ok(()),
     }
+}
+
+/// Measures what an attacker who knows the weights gains, on attacks that weights were not learned from.
+fn mutate(folder: &Path) -> Outcome<()> {
+    let target = cargo::root().join("target/second-opinion");
+    fs::create_dir_all(&target).map_err(io("create", &target))?;
+    let mut kinds = Vec::new();
+    for (kind, name) in [("sql", "coffinxp-sql"), ("xss", "coffinxp-xss")] {
+        let source = SOURCES.iter().find(|source| source.name == name);
+        let source = source.ok_or_else(|| Failure::new(format!("there is no source {name}")))?;
+        let mut texts = read(folder, source)?.0;
+        texts.retain(|text| is_text(source, text));
+        texts.sort_by_key(|text| hash(text));
+        texts.dedup();
+        kinds.push((kind, texts));
+    }
+    mutation::measure(&kinds, &target)
 }
 
 /// Writes the requests of one use, and returns the file.

@@ -267,6 +267,8 @@ Usage: glacis explain --rules FILE [--rules FILE…] [OPTION…] [REQUESTS.jsonl
     "\
   --id ID              only the request of this name
   --all                also rules that neither log nor change a score
+  --second-opinion[=FILE]
+                       also the score by learned weights, as a sum
   --json               one JSON object for each request
   -q, --quiet          no remarks on standard error
 

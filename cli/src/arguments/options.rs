@@ -164,6 +164,8 @@ pub(crate) struct ExplainOptions {
     pub(crate) id: Option<String>,
     /// Show every rule that matched.
     pub(crate) all: bool,
+    /// Weights of a second opinion, if one is wanted.
+    pub(crate) second_opinion: Option<WeightsFile>,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
 }

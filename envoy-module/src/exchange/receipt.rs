@@ -9,7 +9,7 @@ use super::{Exchange, NAMESPACE};
 use crate::stream::{Stream, Value, Wake};
 
 /// Entries of a receipt.
-const ENTRIES_MAX: usize = 12;
+const ENTRIES_MAX: usize = 14;
 
 impl<W: Wake> Exchange<W> {
     /// Writes the receipt as it is now into the dynamic metadata.
@@ -64,6 +64,13 @@ fn write(stream: &mut impl Stream, receipt: &Receipt<'_>) {
         ("request_id", Value::Text(receipt.request_id)),
     ]);
     entries.extend(receipt.reason.map(|reason| ("reason", Value::Text(reason.name()))));
+    if let Some(opinion) = receipt.opinion {
+        let score = Value::Number(f64::from(opinion.score) / 1_000.0);
+        entries.extend([
+            ("second_opinion", Value::Text(opinion.name())),
+            ("second_opinion_score", score),
+        ]);
+    }
     let uninspected = receipt.uninspected;
     entries.extend(uninspected.map(|reason| ("uninspected", Value::Text(reason.name()))));
     entries.extend(receipt.phase.map(|phase| ("phase", number(phase.number().into()))));

@@ -21,6 +21,8 @@ fn errors_say_where_and_what() {
         ("audit: {file_mode: \"rw\"}\n", &["rw", "octal"]),
         ("listen: {tls: {certificate: a}}\n", &["key"]),
         ("admin: {tls: {certificate: a, key: b, ca: c}}\n", &["ca", "client_ca"]),
+        ("scoring: {second_opinion: {action: log}}\n", &["log", "shadow", "block"]),
+        ("scoring: {opinion: {}}\n", &["opinion", "second_opinion"]),
         ("mode: enforce\n", &["enforce", "on", "detection", "off"]),
         ("profiles: {api: {listen: {}}}\n", &["listen"]),
         ("profiles: {api: {limits: {arguments: 5}}}\n", &["arguments", "arguments_max"]),
@@ -53,6 +55,10 @@ fn errors_say_where_and_what() {
         ("directives: SecRuleEngine On\nmax_message_bytes: 1\n", "max_message_bytes"),
         ("directives: a\nsample_percent: 101\n", "sample_percent"),
         ("directives: a\nparanoia: 5\n", "paranoia"),
+        (
+            "directives: a\nscoring: {second_opinion: {threshold: 0}}\n",
+            "scoring.second_opinion.threshold",
+        ),
         ("directives: a\nparanoia: 2\ndetection_paranoia: 1\n", "detection_paranoia"),
         ("directives: a\ninbound_threshold: 0\n", "inbound_threshold"),
         ("directives: a\naudit: {files_max: 0}\n", "audit.files_max"),
@@ -134,4 +140,36 @@ fn a_profile_is_the_top_of_the_file_with_changes() {
     let top = Config { profiles: BTreeMap::new(), ..config.clone() };
     assert_eq!(config.of_profile("default"), top);
     assert_eq!(config.profile_names().collect::<Vec<_>>(), ["default", "api"]);
+}
+
+/// Weights are the shipped ones or those of a file, with the threshold that the configuration sets; rules of their level
+/// run.
+#[test]
+fn second_opinions_are_read() {
+    use glacis_engine::Input;
+    use glacis_host::{recipe, second_opinion};
+    use glacis_rules::{ExclusionRules, RecordingSource};
+
+    let levels = |text: &str| {
+        let keys = parse::<Config>(text).unwrap().keys();
+        let source = RecordingSource::new();
+        let opinion = second_opinion(&keys, &source).map_err(|error| error.to_string())?;
+        let recipe = recipe(&keys, &ExclusionRules::default(), opinion.as_ref(), &source).unwrap();
+        let settings = recipe.inputs.iter().find_map(|input| match input {
+            Input::Text { name, text } if name == "glacis:settings" => Some(text.clone()),
+            _ => None,
+        });
+        let threshold = opinion.map(|opinion| opinion.weights.threshold);
+        Ok::<_, String>((threshold, settings.unwrap_or_default()))
+    };
+    let with = |keys: &str| format!("directives: a\nscoring: {{second_opinion: {{{keys}}}}}\n");
+    assert_eq!(levels("directives: a\n").unwrap(), (None, String::new()));
+    let (threshold, settings) = levels(&with("")).unwrap();
+    assert!(threshold.is_some_and(|threshold| threshold > 1_000), "{threshold:?}");
+    assert!(settings.contains("detection_paranoia_level=4"), "{settings}");
+    assert_eq!(levels(&with("threshold: 2.5")).unwrap().0, Some(2_500));
+    let (_, settings) = levels(&(with("") + "detection_paranoia: 2\n")).unwrap();
+    assert!(settings.contains("detection_paranoia_level=2"), "{settings}");
+    let error = levels(&with("weights: /no/such/file")).unwrap_err();
+    assert!(error.contains("weights") && error.contains("/no/such/file"), "{error}");
 }

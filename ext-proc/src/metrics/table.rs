@@ -22,6 +22,12 @@ pub(crate) const SCORES: Described = Described::histogram(
     &["profile", "direction"],
     "Anomaly score of requests at their end, of the request (inbound) and of its response (outbound)",
 );
+pub(crate) const OPINIONS: Described = Described::counter(
+    "glacis_second_opinions",
+    "requests",
+    &["profile", "opinion", "rules"],
+    "Requests by second opinion (attack, ordinary) and by what the rules do (refused, passed)",
+);
 pub(crate) const RULE_MATCHES: Described = Described::counter(
     "glacis_rule_matches",
     "requests",
@@ -237,10 +243,11 @@ pub(super) const LOST: Described = Described::counter(
 );
 
 /// Ours, in the order of the documentation.
-pub(crate) const OURS: [Described; 40] = [
+pub(crate) const OURS: [Described; 41] = [
     REQUESTS,
     SECONDS,
     SCORES,
+    OPINIONS,
     RULE_MATCHES,
     RECEIPTS,
     UNINSPECTED,

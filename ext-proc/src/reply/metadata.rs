@@ -26,6 +26,10 @@ pub(crate) fn metadata(receipt: &Receipt<'_>) -> Vec<u8> {
     fields.text("inspected", receipt.inspected);
     fields.number("score", receipt.scores.inbound);
     fields.number("score_outbound", receipt.scores.outbound);
+    if let Some(opinion) = receipt.opinion {
+        fields.text("second_opinion", opinion.name());
+        fields.decimal("second_opinion_score", f64::from(opinion.score) / 1_000.0);
+    }
     let mut rules = Vec::new();
     for rule in &receipt.rules {
         list_value(&mut rules, &rule.to_string());
@@ -65,9 +69,13 @@ impl Struct {
     /// Numbers are floating point in `Value`; scores are small.
     #[expect(clippy::cast_precision_loss, reason = "exact below 2^53")]
     fn number(&mut self, name: &str, number: i64) {
+        self.decimal(name, number as f64);
+    }
+
+    fn decimal(&mut self, name: &str, number: f64) {
         self.name(name, 1 + size_of::<f64>());
         encode_key(NUMBER, WireType::SixtyFourBit, &mut self.0);
-        self.0.extend_from_slice(&(number as f64).to_le_bytes());
+        self.0.extend_from_slice(&number.to_le_bytes());
     }
 
     /// The beginning of an entry, with a value of so many bytes to follow.
@@ -104,7 +112,7 @@ fn delimited_bytes(content: usize) -> usize {
 mod tests {
     use envoy_types::pb::google::protobuf;
     use glacis_engine::{Phase, RuleId, Scores};
-    use glacis_inspector::{Mode, Uninspected};
+    use glacis_inspector::{Mode, Opined, Uninspected};
     use prost::Message as _;
     use serde_json::{Value, json};
 
@@ -153,6 +161,7 @@ mod tests {
                 inspected: "partial",
                 uninspected: Some(Uninspected::BodyTruncated),
                 scores: Scores { inbound: 15, outbound: -4 },
+                opinion: Some(Opined { score: 3_400, attack: true, refused_by_rules: true }),
                 rules: (942_000..942_032).map(RuleId).collect(),
                 profile: &long,
                 ruleset: "",
@@ -161,6 +170,7 @@ mod tests {
             &json!({
                 "verdict": "deny", "mode": "blocking", "inspected": "partial", "phase": 2.0,
                 "uninspected": "body_truncated", "score": 15.0, "score_outbound": -4.0,
+                "second_opinion": "attack", "second_opinion_score": 3.4,
                 "rules": (942_000..942_032).map(|id| id.to_string()).collect::<Vec<_>>(),
                 "profile": long, "ruleset": "", "request_id": "ü",
             }),

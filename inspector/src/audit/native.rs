@@ -2,6 +2,8 @@
 
 use glacis_engine::{AuditPart, Match, MatchedRule, Transaction};
 
+use glacis_second_opinion::Opinion;
+
 use super::{
     Entry, MATCHES_MAX, Part, Said, TAGS_MAX, cut, push_files, push_matched_ids, push_rules, text,
 };
@@ -10,6 +12,9 @@ use crate::{
     redact::Redaction,
     time::rfc3339,
 };
+
+/// Reasons of a second opinion that are written, the heaviest.
+const REASONS_MAX: usize = 32;
 
 /// Raised when the meaning of a field changes or one goes, not when one is added.
 const VERSION: u32 = 1;
@@ -42,11 +47,11 @@ pub(super) fn line(entry: &Entry<'_>, transaction: &Transaction, redaction: &Red
         object.number("rule", rule.0);
     }
     let scores = transaction.scores();
-    object
-        .number("score_inbound", scores.inbound)
-        .number("score_outbound", scores.outbound)
-        .string("profile", cut(entry.profile))
-        .string("ruleset", transaction.program().hash());
+    object.number("score_inbound", scores.inbound).number("score_outbound", scores.outbound);
+    if let Some(opinion) = entry.opinion {
+        push_opinion(&mut object, opinion);
+    }
+    object.string("profile", cut(entry.profile)).string("ruleset", transaction.program().hash());
     push_request(&mut object, entry, transaction, redaction);
     push_response(&mut object, transaction, redaction);
     if transaction.audit_parts().has(AuditPart::Trailer) {
@@ -61,6 +66,27 @@ pub(super) fn line(entry: &Entry<'_>, transaction: &Transaction, redaction: &Red
     object.strings("limits_hit", transaction.flags().names());
     object.end();
     out
+}
+
+/// Appends the second opinion; scores are in natural logarithms of odds.
+fn push_opinion(object: &mut Object<'_>, opinion: &Opinion) {
+    let mut part = Object::begin(object.key("second_opinion"));
+    part.boolean("attack", opinion.is_attack())
+        .milli("score", opinion.score)
+        .milli("threshold", opinion.threshold)
+        .string("value", cut(&opinion.value));
+    let out = part.key("reasons");
+    out.push('[');
+    for (position, reason) in opinion.reasons.iter().take(REASONS_MAX).enumerate() {
+        if position > 0 {
+            out.push(',');
+        }
+        let mut object = Object::begin(out);
+        object.number("rule", reason.rule).milli("weight", reason.weight);
+        object.end();
+    }
+    out.push(']');
+    part.end();
 }
 
 fn push_request(

@@ -25,6 +25,7 @@ impl Inspector {
             inspected: self.inspected(),
             uninspected: self.uninspected(),
             scores: self.transaction.scores(),
+            opinion: self.opined(),
             rules,
             profile: &self.settings.profile,
             ruleset: self.transaction.program().hash(),
@@ -90,8 +91,9 @@ impl Inspector {
         let refused = self.refused().is_some().then(|| self.host_record()).flatten();
         let detected = self.would_refuse().then(|| self.host_record()).flatten();
         let receipt = self.receipt();
-        // Of what the host cut off the engine does not know that it was refused.
-        let cut_off = self.rejected.is_some() && self.transaction.audit_engine().is_none();
+        // Of what the host cut off, and of what the second opinion refused, the engine does not know it.
+        let beside = self.rejected.is_some() || self.refused_by_opinion().is_some();
+        let cut_off = beside && self.transaction.audit_engine().is_none();
         let due = cut_off || self.transaction.audit_due(self.request.status);
         let sampled = self.settings.audit_sample.has(self.request.audit_lot);
         let kept = self.refused().is_some() || sampled;
@@ -144,6 +146,7 @@ impl Inspector {
             rule: self.refused().and_then(|refusal| refusal.rule),
             inspected: receipt.inspected,
             profile: &self.settings.profile,
+            opinion: self.opinion.as_ref(),
         };
         audit::line(&entry, &self.transaction, &self.settings.redaction)
     }

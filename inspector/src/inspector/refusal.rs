@@ -11,14 +11,15 @@ use crate::{
 };
 
 impl Inspector {
-    /// The refusal, by the engine or for a limit of the host.
+    /// The refusal: by the engine, by the second opinion, or for a limit of the host.
     #[must_use]
     pub fn refused(&self) -> Option<Refusal> {
         let rejected = || {
             let (rejection, phase) = self.rejected?;
             Some(Refusal { status: rejection.status(), rule: None, phase })
         };
-        self.transaction.verdict().refusal().copied().or_else(rejected)
+        let by_rules = self.transaction.verdict().refusal().copied();
+        by_rules.or_else(|| self.refused_by_opinion()).or_else(rejected)
     }
 
     /// The limit for which the request was rejected, if it was not refused for what it is.
@@ -32,6 +33,7 @@ impl Inspector {
                 }
                 None => Some(Rejection::of(refusal, self.transaction.flags())),
             },
+            None if self.refused_by_opinion().is_some() => None,
             None => self.rejected.map(|(rejection, _)| rejection),
         }
     }

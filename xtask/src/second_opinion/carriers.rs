@@ -234,6 +234,12 @@ fn path(draw: &mut Draw, text: &str) -> Value {
     request(draw, "GET", &uri, &[], "")
 }
 
+/// A request with the text in its query, always the same.
+pub(super) fn in_query(text: &str) -> Value {
+    let uri = format!("/search?q={}", strict(text, "+"));
+    request(&mut Draw(0), "GET", &uri, &[], "")
+}
+
 /// The text as a value of a query or a form: as a browser writes it, or with as little encoded as a client gets away
 /// with. What is percent-encoded already mostly stays as it is.
 fn encoded(draw: &mut Draw, text: &str) -> String {
