@@ -20,6 +20,7 @@ use std::{
 
 use glacis_engine::{Program, Transaction};
 use glacis_explain::Request;
+use glacis_second_opinion::{Evidence, Weights};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -29,7 +30,7 @@ use crate::{
     inspect::{inspect, status},
     output::{self, Fault, Outcome},
     record::Record,
-    ruleset,
+    ruleset, second_opinion,
 };
 
 /// Requests in a corpus: they are all held in memory.
@@ -95,12 +96,13 @@ struct Found {
 pub(crate) fn run(options: &EvalOptions) -> Result<Outcome, Fault> {
     let duration = options.bench.unwrap_or_default();
     let begin = Instant::now();
-    let program = Arc::new(ruleset::load(&options.rules, options.quiet)?);
+    let (rules, weights) = second_opinion::rules(&options.rules, options.second_opinion.as_ref())?;
+    let program = Arc::new(ruleset::load(&rules, options.quiet)?);
     let load_ms = begin.elapsed().as_secs_f64() * 1e3;
 
     let corpus = read(options.requests.as_deref())?;
     let body_chunk = options.body_chunk.unwrap_or(usize::MAX);
-    let mut bench = Bench::new(program, options.reuse, body_chunk);
+    let mut bench = Bench::new(program, options.reuse, body_chunk, weights);
     bench.warm_up(&corpus, duration / 5);
     // What is in use before the values below are collected is the engine's, and the corpus.
     let rss_bytes = rss_bytes();
@@ -186,13 +188,20 @@ struct Bench {
     /// The transaction that is used again and again, if that is what is measured.
     reused: Option<Transaction>,
     body_chunk: usize,
+    /// Those of a second opinion, which is part of what is measured.
+    weights: Option<Weights>,
     line: Vec<u8>,
 }
 
 impl Bench {
-    fn new(program: Arc<Program>, reuse: bool, body_chunk: usize) -> Self {
+    fn new(
+        program: Arc<Program>,
+        reuse: bool,
+        body_chunk: usize,
+        weights: Option<Weights>,
+    ) -> Self {
         let reused = reuse.then(|| Transaction::new(Arc::clone(&program)));
-        Self { program, reused, body_chunk, line: Vec::new() }
+        Self { program, reused, body_chunk, weights, line: Vec::new() }
     }
 
     /// One pass at least, so that every pattern that will be needed has been used.
@@ -243,10 +252,14 @@ impl Bench {
     fn once(&mut self, case: &Case) -> u64 {
         let begin = cpu_time();
         match &mut self.reused {
-            Some(transaction) => transact(transaction, case, self.body_chunk, &mut self.line),
+            Some(transaction) => {
+                transact(transaction, case, self.body_chunk, &mut self.line);
+                opine(transaction, self.weights.as_ref());
+            }
             None => {
                 let mut transaction = Transaction::new(Arc::clone(&self.program));
                 transact(&mut transaction, case, self.body_chunk, &mut self.line);
+                opine(&transaction, self.weights.as_ref());
             }
         }
         let time = cpu_time().saturating_sub(begin);
@@ -261,6 +274,11 @@ fn transact(transaction: &mut Transaction, case: &Case, body_chunk: usize, line:
         line.clear();
         Record::new(&case.request.id.0, transaction, status, |_| true).write(line);
     }
+}
+
+/// Forms the second opinion, if there is one.
+fn opine(transaction: &Transaction, weights: Option<&Weights>) {
+    std::hint::black_box(weights.map(|weights| weights.opinion(&Evidence::of(transaction))));
 }
 
 /// The CPU time that this thread has taken.

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::cargo;
 use crate::failure::{Failure, Outcome, io};
+use crate::second_opinion::WEIGHTS;
 use cases::Case;
 
 const REPOSITORY: &str = "wallarm/gotestwaf";
@@ -87,7 +88,9 @@ fn evaluate(lines: &str, sets: &[(String, String)]) -> Outcome<BTreeMap<(String,
     fs::write(&requests, lines).map_err(io("write", &requests))?;
     let crs = crate::fetch::ensure()?.crs;
     let mut eval = cargo::cargo(["run", "--release", "-q", "-p", "glacis-cli", "--", "eval", "-q"]);
-    eval.args(["-j", "2", "--second-opinion", "--crs"]).arg(crs).arg(&requests);
+    let weights = cargo::root().join(WEIGHTS);
+    eval.arg(format!("--second-opinion={}", weights.display()));
+    eval.args(["-j", "2", "--crs"]).arg(crs).arg(&requests);
     let answers = cargo::output(&mut eval)?;
     let mut counts: BTreeMap<(String, String), Counts> = BTreeMap::new();
     for (answer, set) in answers.lines().zip(sets) {

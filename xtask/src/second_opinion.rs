@@ -25,7 +25,7 @@ use carriers::Carriers;
 use sources::{Format, Label, SOURCES, Source, Use};
 
 /// The file of weights that the repository has.
-const WEIGHTS: &str = "rules/weights/crs-4.25.json";
+pub(crate) const WEIGHTS: &str = "rules/weights/crs-4.25.json";
 
 /// Makes the requests, and with `--train DATE` the weights.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
@@ -145,7 +145,7 @@ fn requests(
         match recorded {
             Some(request) => requests.push(request),
             None => {
-                requests.extend((0..source.carriers).map(|nth| carriers.carry(text, *hash, nth)))
+                requests.extend((0..source.carriers).map(|nth| carriers.carry(text, *hash, nth)));
             }
         }
     }

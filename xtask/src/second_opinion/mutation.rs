@@ -163,7 +163,9 @@ fn judge(texts: &[String], folder: &Path) -> Outcome<Vec<Judged>> {
     fs::write(&requests, lines.join("\n")).map_err(io("write", &requests))?;
     let crs = crate::fetch::ensure()?.crs;
     let mut eval = cargo::cargo(["run", "--release", "-q", "-p", "glacis-cli", "--", "eval", "-q"]);
-    eval.args(["-j", "2", "--second-opinion", "--crs"]).arg(crs).arg(&requests);
+    let weights = cargo::root().join(super::WEIGHTS);
+    eval.arg(format!("--second-opinion={}", weights.display()));
+    eval.args(["-j", "2", "--crs"]).arg(crs).arg(&requests);
     let answers = cargo::output(&mut eval)?;
     let judged: Vec<Judged> = answers.lines().filter_map(answer).collect();
     match judged.len() == texts.len() {
