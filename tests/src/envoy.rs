@@ -180,7 +180,7 @@ impl Envoy {
 }
 
 /// Tells Envoy where our module is, if it was built: only some configurations need it.
-fn find_modules(command: &mut Command) {
+pub(crate) fn find_modules(command: &mut Command) {
     let module = settings::envoy_module();
     if let Some(folder) = module.as_deref().ok().and_then(Path::parent) {
         command.env("ENVOY_DYNAMIC_MODULES_SEARCH_PATH", folder);

@@ -179,7 +179,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        options: "engine|authz|components|counts|decisions|filter|load|hostile|micro|operators|barbacana|crowdsec|proxies|curves|profiles|sizing | -- FILE",
+        options: "engine|authz|components|counts|decisions|filter|load|hostile|micro|operators|barbacana|boundary|crowdsec|proxies|curves|profiles|sizing | -- FILE",
         about: "what requests and loading cost, beside the peers or what is on file (bench/README.md)",
         run: bench::command,
     },

@@ -19,7 +19,7 @@ use crate::settings;
 pub const FOLDER: &str = "bench/http";
 
 /// All definitions.
-pub const NAMES: [&str; 5] = ["barbacana", "crowdsec", "proxies", "curves", "profiles"];
+pub const NAMES: [&str; 6] = ["barbacana", "boundary", "crowdsec", "proxies", "curves", "profiles"];
 
 /// The status of a request that is to be refused, until it is known who refuses it.
 pub const REFUSED: u16 = 403;
@@ -131,7 +131,7 @@ pub struct Short {
     pub seconds: f64,
 }
 
-/// A request that is written down in a definition; it is refused by a patch.
+/// A request that is written down in a definition; a patch refuses it, unless it passes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Own {
@@ -139,6 +139,12 @@ struct Own {
     uri: String,
     #[serde(default)]
     body: Option<String>,
+    /// Its headers; without them those of a browser.
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    /// Whether no stack refuses it.
+    #[serde(default)]
+    passes: bool,
 }
 
 impl Definition {
@@ -235,12 +241,21 @@ fn mixed(sources: &[(usize, Vec<Shot>)]) -> Vec<Shot> {
 impl Own {
     fn shot(&self) -> Shot {
         let form = "application/x-www-form-urlencoded";
-        let mut request = Request::new(&self.method, &self.uri).browser();
+        let mut request = Request::new(&self.method, &self.uri);
+        for (name, value) in &self.headers {
+            request = request.header(name, value.as_bytes());
+        }
+        if self.headers.is_empty() {
+            request = request.browser();
+        }
         if let Some(body) = &self.body {
-            request = request.header("content-type", form);
+            if !self.headers.contains_key("content-type") {
+                request = request.header("content-type", form);
+            }
             request.body = body.clone().into_bytes();
         }
-        Shot { bytes: request.bytes(), class: "patched".to_owned(), status: REFUSED }
+        let (class, status) = if self.passes { ("clean", 200) } else { ("patched", REFUSED) };
+        Shot { bytes: request.bytes(), class: class.to_owned(), status }
     }
 }
 

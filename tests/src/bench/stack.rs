@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::definition::{FOLDER, yaml};
 use super::measure::{Account, Accounts, UPSTREAM};
+use crate::envoy::find_modules;
 use crate::failure::{Failure, Outcome, doing, io};
 use crate::http;
 use crate::load::Shot;
@@ -249,6 +250,7 @@ impl Starter {
         let text = self.read("envoy.yaml")?.replace("@FILTERS@\n", &filters);
         let config = self.folder.write("envoy.yaml", &self.filled(&text)?)?;
         let mut command = Command::new(settings::envoy()?);
+        find_modules(&mut command);
         command.arg("-c").arg(config).args([
             "--disable-hot-restart",
             "-l",

@@ -18,6 +18,7 @@ fn benches_run_and_check_answers() {
     assert!(made.unwrap().success());
     for (name, stacks) in [
         ("barbacana", &["crs", "first-verdict"][..]),
+        ("boundary", &["native"]),
         ("crowdsec", &["patches", "out-of-band"]),
         ("proxies", &["upstream", "envoy-empty-ext-proc"]),
         ("curves", &["crs-pl4"]),
@@ -47,7 +48,7 @@ fn benches_run_and_check_answers() {
     let plots = std::fs::read_dir(&written).unwrap().flatten();
     let plots = plots.filter(|entry| entry.path().extension().is_some_and(|kind| kind == "svg"));
     // Two of each, and one of each curve.
-    assert_eq!(plots.count(), 8);
+    assert_eq!(plots.count(), 10);
     // Too little for a line, enough to be read.
     let sizing = sizing::write(&written, "").unwrap();
     assert!(sizing.contains("## Fleets") && sizing.contains("not measured"), "{sizing}");

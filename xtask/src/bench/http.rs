@@ -1,4 +1,4 @@
-//! `cargo xtask bench barbacana`, `crowdsec`, `proxies`, `curves`, `profiles`: HTTP through Envoy and other proxies, as
+//! `cargo xtask bench barbacana`, `boundary`, `crowdsec`, `proxies`, `curves`, `profiles`: HTTP through Envoy and other proxies, as
 //! `bench/http` defines it; `sizing`: what the curves say. `bench/http.md` says what is measured and how.
 
 use std::fs;
@@ -10,7 +10,8 @@ use crate::failure::{self, Failure, Outcome};
 use crate::{fetch, suite};
 
 /// Definitions in `bench/http`.
-pub(super) const NAMES: [&str; 5] = ["barbacana", "crowdsec", "proxies", "curves", "profiles"];
+pub(super) const NAMES: [&str; 6] =
+    ["barbacana", "boundary", "crowdsec", "proxies", "curves", "profiles"];
 
 /// What Debian has of other proxies.
 const PACKAGES: [&str; 4] = ["nginx", "libnginx-mod-http-modsecurity", "haproxy", "caddy"];
@@ -34,13 +35,12 @@ pub(super) fn command(name: &str, arguments: &[String]) -> Outcome<()> {
     }
     let fetched = fetch::ensure()?;
     let wasm = suite::build_wasm()?;
-    let artifacts = cargo::programs(&[
-        "glacis-ext-proc",
-        "empty-ext-proc",
-        "glacis",
-        "http-bench",
-        "sample-upstream",
-    ])?;
+    // The native module is a library.
+    let mut build = vec!["--workspace", "--release", "--lib"];
+    for name in ["glacis-ext-proc", "empty-ext-proc", "glacis", "http-bench", "sample-upstream"] {
+        build.extend(["--bin", name]);
+    }
+    let artifacts = cargo::build(&build)?;
     let folder = super::folder();
     let workload = super::prepare::workload(&folder)?;
     let written = folder.join("http");
