@@ -5,6 +5,8 @@ mod run;
 
 use std::{env, fs, process};
 
+use glacis_engine::Input;
+use glacis_rules::Defaults;
 use run::{glacis, glacis_with};
 use serde_json::{Value, json};
 
@@ -110,7 +112,7 @@ fn eval_adds_the_opinion() {
     fs::remove_file(&file).unwrap();
 }
 
-/// The weights that Glacis ships are read, and are about rules that the pinned CRS has.
+/// The weights that Glacis ships are read, and are about rules that the pinned CRS or the defaults of Glacis have.
 #[test]
 fn shipped_weights_are_of_the_pinned_rules() {
     let crs = run::crs();
@@ -123,6 +125,9 @@ fn shipped_weights_are_of_the_pinned_rules() {
     let mut rules = String::new();
     for entry in fs::read_dir(crs.join("rules")).unwrap() {
         rules += &fs::read_to_string(entry.unwrap().path()).unwrap();
+    }
+    if let Some(Input::Text { text, .. }) = Defaults::Glacis.input() {
+        rules += &text;
     }
     let file: Value = serde_json::from_str(glacis_rules::WEIGHTS).unwrap();
     for rule in file["rules"].as_object().unwrap().keys() {

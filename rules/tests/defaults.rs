@@ -251,6 +251,47 @@ fn traversal_in_unusual_encodings_is_refused() {
     }
 }
 
+/// Attacks that the first level of CRS lets through, and what looks like them.
+#[test]
+fn attacks_that_crs_does_not_look_for_are_refused() {
+    let (ours, plain) = (program(Defaults::Glacis, ""), program(Defaults::Crs, ""));
+    let mut missed = 0;
+    for attack in [
+        "*(%7C(objectclass=*))",
+        "admin)(%26(password=*",
+        "%0d%0aRCPT%20TO:%20test@evil.example%0d%0a",
+        "%0d%0aV100%20CAPABILITY%0d%0aV101%20FETCH%204791",
+        "true,%20%24where:%20'99%20==%2088'",
+        "%7B%7B1337*1338%7D%7D",
+        "%7B%25%20set%20x%20=%20a.__class__%20%25%7D",
+        "(alert)(1)",
+        "alert.apply(null,%20%5B1%5D)",
+        "top%5B'al'+'ert'%5D(1)",
+        "!!python/object/new:exec%20%5Bimport%20socket%5D",
+        "%5C%5C::1%5Cc$%5Cusers%5Cdefault%5Cntuser.dat",
+    ] {
+        let uri = format!("/t?q={attack}");
+        assert!(is_blocked(&ours, &uri, &("GET", &[], b"")), "{attack}");
+        missed += u32::from(!is_blocked(&plain, &uri, &("GET", &[], b"")));
+    }
+    assert!(missed > 7, "CRS by itself misses {missed}");
+    for ordinary in [
+        "(see%20note)%20(and%20more)",
+        "a%20(b%20%7C%20c)",
+        "Dear%20all,%0d%0aquit%20smoking%20in%20May",
+        "price:%20%24in%20stock",
+        "%7B%7Buser.name%7D%7D%20and%20%24%7Bfirst%20name%7D",
+        "red%20alert,%20confirm:%20(two)%20(parts)",
+        "%5C%5Cserver%5Cshare%5Cdocs",
+        "%7B%22type%22:%22Point%22%7D",
+        "%7B%22@type%22:%22Person%22%7D",
+        "7*7",
+    ] {
+        let uri = format!("/t?q={ordinary}");
+        assert!(!is_blocked(&ours, &uri, &("GET", &[], b"")), "{ordinary}");
+    }
+}
+
 /// `1' UNION SELECT login, password FROM users-- -`, encoded.
 #[test]
 fn attacks_in_nested_encodings_are_refused() {

@@ -1,7 +1,7 @@
 //! Learns weights: logistic regression with L2, by coordinate descent, without randomness.
 //!
 //! A request is judged by its worst value, in training as in use: the weights are fitted to the value of each request
-//! that has the highest score, the choice is repeated with the new weights, and so on ([`ROUNDS`]). Weights of rules are
+//! that has the highest score, the choice is repeated with the new weights, and so on (`ROUNDS`). Weights of rules are
 //! not negative, since a client can make any rule match.
 
 use std::collections::BTreeMap;
