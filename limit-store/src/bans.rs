@@ -140,11 +140,13 @@ impl Bans {
     ///
     /// When Redis does not answer: then nothing has changed, here or elsewhere.
     pub async fn remove(&self, network: Cidr, now_seconds: u64) -> Result<bool, StoreError> {
+        // What Redis forgets may be forgotten here before its answer is read.
+        let known = self.write().until.get(&network).copied();
         if let Some(line) = &self.redis {
             line.remove(network).await?;
             line.untold().remove(&network);
         }
-        let end = self.write().until.remove(&network);
+        let end = self.write().until.remove(&network).or(known);
         self.changes.fetch_add(1, Ordering::Release);
         Ok(end.is_some_and(|end| end > now_seconds))
     }

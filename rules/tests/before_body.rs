@@ -1,4 +1,4 @@
-//! CRS with the base configuration refuses attacks in a request's head while the body has not come, at every paranoia
+//! CRS with the base configuration and the defaults of Glacis refuses attacks in a request's head while the body has not come, at every paranoia
 //! level, and refuses nothing that it would pass.
 //!
 //! CRS is not in the repository. `cargo xtask fetch` brings it.
@@ -7,7 +7,7 @@
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
 
 use glacis_engine::{Endpoint, Input, Limits, Program, Start, Transaction};
-use glacis_rules::FileSource;
+use glacis_rules::{Defaults, FileSource};
 
 fn program(level: u8) -> Arc<Program> {
     let crs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.fetched/crs-4.25.0");
@@ -18,6 +18,9 @@ fn program(level: u8) -> Arc<Program> {
     let found = glacis_rules::crs(&crs);
     let found = found.unwrap_or_else(|error| panic!("{error}: run `cargo xtask fetch`"));
     let on = text("SecRuleEngine On".to_owned());
+    let mut found = found;
+    Defaults::Glacis.weigh(&mut found);
+    found.splice(2..2, Defaults::Glacis.input());
     let inputs: Vec<Input> = [level].into_iter().chain(found).chain([on]).collect();
     Arc::new(Program::build(&inputs, &FileSource::new(), Limits::default()).unwrap())
 }

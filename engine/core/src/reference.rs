@@ -149,6 +149,11 @@ pub(crate) const DIRECTIVES: &[Entry] = &[
     full("SecRule", ""),
     full("SecRuleEngine", ""),
     refused("SecRuleInheritance", "there is one context; give each route rules of its own"),
+    full(
+        "SecRuleMoveSetvar",
+        "Of Glacis: `SecRuleMoveSetvar ID tx.a tx.b` has rule `ID` set `tx.b` where it says `tx.a`, wherever the directive \
+         stands.",
+    ),
     no_effect("SecRulePerfTime", "no times of rules are recorded; `glacis profile` measures them"),
     full("SecRuleRemoveById", ""),
     full("SecRuleRemoveByMsg", ""),

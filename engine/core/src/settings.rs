@@ -57,6 +57,19 @@ pub(crate) struct Settings {
     pub(crate) component_signatures: Vec<String>,
     /// `WEBAPPID`.
     pub(crate) web_app_id: Box<str>,
+    /// What `SecRuleMoveSetvar` changes.
+    pub(crate) moved_setvars: Vec<MovedSetvar>,
+}
+
+/// A rule that sets another variable than it says.
+#[derive(Clone, Debug)]
+pub(crate) struct MovedSetvar {
+    /// The rule's id.
+    pub(crate) rule: u32,
+    /// The variable that it says, such as `tx.score`.
+    pub(crate) from: String,
+    /// The variable that it sets.
+    pub(crate) to: String,
 }
 
 impl Default for Settings {
@@ -80,6 +93,7 @@ impl Default for Settings {
             audit_log_relevant_status: None,
             component_signatures: Vec::new(),
             web_app_id: Box::default(),
+            moved_setvars: Vec::new(),
         }
     }
 }
@@ -155,6 +169,7 @@ impl Settings {
                 let pattern = Pattern::new(&one(name, arguments)?.text);
                 self.audit_log_relevant_status = Some(pattern.map_err(|why| (Some(0), why))?);
             }
+            "secrulemovesetvar" => self.moved_setvars.push(moved_setvar(name, arguments)?),
             "secwebappid" => self.web_app_id = one(name, arguments)?.text.as_str().into(),
             "seccomponentsignature" => {
                 self.component_signatures.push(one(name, arguments)?.text.clone());
@@ -196,6 +211,17 @@ fn no_effect(name: &str, arguments: &[Text]) -> Result<Treatment, Fault> {
             Err((None, format!("there is no directive {name}, or it is not supported")))
         }
     }
+}
+
+fn moved_setvar(name: &str, arguments: &[Text]) -> Result<MovedSetvar, Fault> {
+    let [rule, from, to] = arguments else {
+        return Err((
+            None,
+            format!("{name} takes a rule's id and two variables, such as tx.score"),
+        ));
+    };
+    let Ok(id) = rule.text.parse() else { return expected(rule, "the id of a rule") };
+    Ok(MovedSetvar { rule: id, from: from.text.clone(), to: to.text.clone() })
 }
 
 fn one<'t>(name: &str, arguments: &'t [Text]) -> Result<&'t Text, Fault> {

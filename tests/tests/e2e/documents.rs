@@ -32,7 +32,11 @@ use How::{Ask, Check, Elsewhere, Finds, Run};
 /// How a command begins, and how it is tried: the first row that fits counts.
 const COMMANDS: &[(&str, How)] = &[
     ("glacis lint ", Run),
+    ("glacis eval --crs CRS --exclusions ", Elsewhere("cli/tests/learn.rs, with what was learned")),
     ("glacis eval ", Run),
+    ("glacis learn ", Elsewhere("cli/tests/learn.rs, with requests of several days")),
+    ("glacis quantify ", Elsewhere("cli/tests/quantify.rs")),
+    ("glacis train ", Elsewhere("cli/tests/train.rs, with requests that have labels")),
     // Somebody is refused, which is what one asks about.
     ("glacis explain --crs ", Finds),
     ("glacis explain --rules ", Run),
@@ -47,6 +51,10 @@ const COMMANDS: &[(&str, How)] = &[
     ("glacis-ext-authz --config ", Check),
     ("glacis-ext-proc --config envoy-configs/quickstart/ext-proc.yaml --bundle ", Run),
     ("glacis-ext-proc --config ", Check),
+    (
+        "curl -s 'localhost:9101/proposals",
+        Elsewhere("ext-proc/tests/admin.rs, with a profile that looks on"),
+    ),
     ("curl -s ", Ask),
     ("curl -i ", Elsewhere("attach.rs asks an Envoy to which it has attached what README.md says")),
     ("kill -HUP ", Elsewhere("reload.rs sends the signal to one process")),

@@ -6,6 +6,7 @@ use super::{Compiler, Draft, actions::is_disruptive, is, value_text};
 use crate::{
     id::{RuleIndex, RuleSet},
     pattern::Pattern,
+    settings::MovedSetvar,
 };
 
 impl Compiler<'_> {
@@ -14,6 +15,22 @@ impl Compiler<'_> {
         for directive in &directives {
             if let Err(message) = self.update(directive) {
                 self.error(directive.span, &message);
+            }
+        }
+        for moved in core::mem::take(&mut self.settings.moved_setvars) {
+            self.move_setvar(&moved);
+        }
+    }
+
+    /// Has a rule set another variable, in the same way. Nothing happens where no rule sets the first one.
+    fn move_setvar(&mut self, moved: &MovedSetvar) {
+        let drafts = self.drafts.iter_mut().filter(|draft| draft.id == moved.rule);
+        for action in drafts.flat_map(|draft| &mut draft.actions) {
+            let is_setvar = is(action, "setvar");
+            let Some(value) = action.value.as_mut().filter(|_| is_setvar) else { continue };
+            let Some((variable, change)) = value.text.split_once('=') else { continue };
+            if variable.trim().eq_ignore_ascii_case(&moved.from) {
+                value.text = format!("{}={change}", moved.to);
             }
         }
     }
