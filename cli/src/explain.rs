@@ -2,36 +2,17 @@
 
 use std::{io::Write as _, sync::Arc};
 
-use glacis_engine::{BuildErrors, Parts, Program, Transaction};
-use glacis_explain::{Occasion, Rebuild, Show, explain, read};
+use glacis_engine::{Limits, Transaction};
+use glacis_explain::{Occasion, Show, explain, read};
 
 use crate::{
     arguments::ExplainOptions,
     eval::Lines,
     inspect::now,
     output::{self, Fault, Outcome},
-    ruleset::{self, Rules},
+    ruleset::{self, Rebuilt},
     second_opinion,
 };
-
-/// The rules that the command line names.
-struct Given<'r> {
-    rules: &'r [Rules],
-    /// What is the same from one time to the next.
-    parts: Parts,
-}
-
-impl Rebuild for Given<'_> {
-    type Fault = Fault;
-
-    fn build(
-        &mut self,
-        before: Option<&str>,
-        behind: Option<&str>,
-    ) -> Result<Result<Program, BuildErrors>, Fault> {
-        ruleset::build_between(before, self.rules, behind, &mut self.parts)
-    }
-}
 
 /// Explains every request of the input.
 pub(crate) fn run(options: &ExplainOptions) -> Result<Outcome, Fault> {
@@ -40,7 +21,7 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<Outcome, Fault> {
     let mut transaction = Transaction::new(program).with_trace();
     let mut lines = Lines::open(options.requests.as_deref())?;
     let mut out = output::results();
-    let mut given = Given { rules: &rules, parts: Parts::default() };
+    let mut given = Rebuilt::new(&rules, Limits::default());
     let (mut outcome, mut count) = (Outcome::Clean, 0);
     while let Some(line) = lines.batch(1)?.pop() {
         let (request, record) = line.read(read).map_err(|error| lines.malformed(&error))?;

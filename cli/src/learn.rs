@@ -4,7 +4,7 @@ mod har;
 
 use std::{fs, io::Write as _, path::Path, sync::Arc, time::Duration};
 
-use glacis_engine::{BuildErrors, Limits, Parts, Program};
+use glacis_engine::Limits;
 use glacis_explain::{Rebuild, Request, read};
 use glacis_learn::{Learned, Learner, Options};
 use glacis_rules::Date;
@@ -14,7 +14,7 @@ use crate::{
     eval::Lines,
     inspect::now,
     output::{self, Fault, Outcome},
-    ruleset::{self, Rules},
+    ruleset::Rebuilt,
 };
 
 /// Lines that are no request and are named.
@@ -35,28 +35,9 @@ fn limits() -> Limits {
     }
 }
 
-/// The rules that the command line names.
-struct Given<'r> {
-    rules: &'r [Rules],
-    parts: Parts,
-}
-
-impl Rebuild for Given<'_> {
-    type Fault = Fault;
-
-    fn build(
-        &mut self,
-        before: Option<&str>,
-        behind: Option<&str>,
-    ) -> Result<Result<Program, BuildErrors>, Fault> {
-        let limits = limits();
-        ruleset::build_within(before, self.rules, behind, &mut self.parts, limits)
-    }
-}
-
 /// Learns from every request of the input, and prints exclusions.
 pub(crate) fn run(options: &LearnOptions) -> Result<Outcome, Fault> {
-    let mut given = Given { rules: &options.rules, parts: Parts::default() };
+    let mut given = Rebuilt::new(&options.rules, limits());
     let program = given.build(None, None)?.map_err(|errors| Fault::Input(errors.to_string()))?;
     let lasts = Duration::from_secs(options.expires_days.saturating_mul(SECONDS_A_DAY));
     let mut wanted = Options::until(Date::at(now().saturating_add(lasts)));

@@ -1,6 +1,6 @@
-//! The glacis command: checks rules, evaluates requests, explains what became of them, learns exclusions
-//! from them and tells what rules cost, runs the regression tests of the CRS, makes tables of countries, tells the state of breakers, manages bans,
-//! imports the rules of others, bundles rules for the wasm-filter.
+//! The glacis command. It checks rules, evaluates requests and explains the verdicts, learns exclusions and weights, measures
+//! the cost and the false alarms of rules, runs the regression tests of the CRS, makes tables of countries, shows the state
+//! of breakers, manages bans, imports rulesets, and bundles rules for the wasm-filter.
 //!
 //! Exit status: 0 when all is well, 1 when something was found (an error in rules or input, a failed
 //! test), 2 when the command was called wrongly. Results go to standard output, remarks to standard

@@ -37,7 +37,7 @@ pub(crate) const LEVELS: usize = 4;
 /// The rules of CRS that look for something in requests; those before initialise, those behind count.
 const DETECTION: core::ops::Range<u32> = 911_000..949_000;
 
-/// What the level of a rule is called in its tags.
+/// The beginning of the tag with the paranoia level of a rule.
 const LEVEL_TAG: &str = "paranoia-level/";
 
 /// The first of the rules that compare the points of all levels up to one with the threshold, one for each level.
@@ -59,7 +59,7 @@ pub(crate) struct RuleCount {
     pub(crate) requests: u64,
 }
 
-/// What was counted.
+/// Counts of false alarms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Lines, those that were left out among them.
@@ -198,7 +198,7 @@ fn evaluate(batch: &[Vec<u8>], form: Form, workers: &mut [Worker]) {
     }
 }
 
-/// What one thread works with.
+/// The state of one thread.
 struct Worker {
     transactions: Vec<Transaction>,
     counts: Vec<Counts>,

@@ -76,7 +76,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The same with a second opinion beside the verdict.
+    /// Adds a second opinion.
     pub(crate) fn with_opinion(self, opinion: Option<&'a Opinion>) -> Self {
         Self { second_opinion: opinion, ..self }
     }

@@ -5,6 +5,7 @@ mod exclusions;
 use std::path::PathBuf;
 
 use glacis_engine::{BuildErrors, Input, Limits, Parts, Program};
+use glacis_explain::Rebuild;
 use glacis_rules::{CrsSettings, Defaults, FileSource};
 
 use crate::output::{self, Fault};
@@ -58,7 +59,7 @@ pub(crate) fn build_between(
 }
 
 /// As [`build_between`], with limits other than the default ones.
-pub(crate) fn build_within(
+fn build_within(
     before: Option<&str>,
     rules: &[Rules],
     behind: Option<&str>,
@@ -75,6 +76,32 @@ pub(crate) fn build_within(
     let program = if every_rule { program.map(Program::without_gates) } else { program };
     let no_recall = has(|rules| matches!(rules, Rules::NoRecall));
     Ok(if no_recall { program.map(Program::without_recall) } else { program })
+}
+
+/// The rules that the command line names, to be built again and again with others before and behind them.
+pub(crate) struct Rebuilt<'r> {
+    rules: &'r [Rules],
+    limits: Limits,
+    /// Automata that the programs share.
+    parts: Parts,
+}
+
+impl<'r> Rebuilt<'r> {
+    pub(crate) fn new(rules: &'r [Rules], limits: Limits) -> Self {
+        Self { rules, limits, parts: Parts::default() }
+    }
+}
+
+impl Rebuild for Rebuilt<'_> {
+    type Fault = Fault;
+
+    fn build(
+        &mut self,
+        before: Option<&str>,
+        behind: Option<&str>,
+    ) -> Result<Result<Program, BuildErrors>, Fault> {
+        build_within(before, self.rules, behind, &mut self.parts, self.limits.clone())
+    }
 }
 
 /// What the rules are read from, in order.

@@ -28,7 +28,7 @@ const BATCH_LINES: usize = 64;
 /// Rules of all levels have a part.
 const LEVEL: u8 = 4;
 
-/// What a line says besides the request.
+/// The fields of a line beside the request.
 #[derive(Deserialize)]
 struct Labels {
     label: Label,

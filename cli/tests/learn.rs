@@ -38,7 +38,7 @@ impl Numbers {
 /// A site: its host, and a request with something in the place that trips rules.
 struct Site {
     host: &'static str,
-    /// What users send.
+    /// Texts that users of this site send.
     values: &'static [&'static str],
     make: fn(&mut Numbers, &str) -> Value,
 }

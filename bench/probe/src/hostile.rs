@@ -41,7 +41,7 @@ enum Carrier {
     DeepJson,
     /// A list of short texts.
     WideJson,
-    /// The same as an argument of a form: values within a value.
+    /// A list of short texts as JSON, in one argument of a form.
     NestedJson,
     /// Elements beside each other, a short text in each.
     WideXml,

@@ -141,7 +141,7 @@ pub(crate) struct TrainOptions {
     pub(crate) rules: Vec<Rules>,
     /// A file of labelled requests; `None` for standard input.
     pub(crate) requests: Option<PathBuf>,
-    /// What the weights are called.
+    /// The name of the weights.
     pub(crate) name: String,
     /// The day that the file of weights carries.
     pub(crate) date: String,
@@ -170,7 +170,7 @@ pub(crate) struct ExplainOptions {
     pub(crate) quiet: bool,
 }
 
-/// What the input of `glacis learn` is.
+/// The format of the input of `glacis learn`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum LearnFormat {
     /// Lines or HAR, by what the file begins with.
@@ -224,7 +224,7 @@ pub(crate) struct QuantifyOptions {
     pub(crate) against: Option<PathBuf>,
     /// A file of sentences or requests; `None` for standard input.
     pub(crate) input: Option<PathBuf>,
-    /// What the lines are; `None` to go by the first.
+    /// The format of the lines; `None` to tell it from the first line.
     pub(crate) form: Option<Form>,
     /// The highest paranoia level.
     pub(crate) paranoia: u8,

@@ -3,7 +3,7 @@
 use glacis_explain::{Bytes, Id, Request};
 use serde_json::value::RawValue;
 
-/// What the lines are.
+/// The format of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// A text each; a number and a tab before it (the Leipzig Corpora Collection) do not belong to it.

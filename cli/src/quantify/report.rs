@@ -1,4 +1,4 @@
-//! What was counted: as text, and in the JSON of go-ftw's quantitative tests.
+//! The report: as text, and in the JSON of go-ftw's quantitative tests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

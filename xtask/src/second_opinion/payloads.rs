@@ -112,23 +112,37 @@ fn bypass(text: &str, blocked: bool) -> Vec<String> {
     of_kind.filter_map(value).collect()
 }
 
-/// Paragraphs, headings, list items and code of a Markdown file, each by itself.
-pub(super) fn markdown(text: &str) -> Vec<String> {
+/// A part of a Markdown file.
+enum Part {
+    /// A block of code.
+    Code(String),
+    /// A line of anything else.
+    Line(String),
+}
+
+fn parts(text: &str) -> Vec<Part> {
     let (mut found, mut code) = (Vec::new(), None::<String>);
     for line in text.lines() {
         let is_fence = line.trim_start().starts_with("```");
         match (&mut code, is_fence) {
-            (Some(_), true) => found.extend(code.take()),
+            (Some(_), true) => found.extend(code.take().map(Part::Code)),
             (Some(code), false) => {
                 code.push_str(line);
                 code.push('\n');
             }
             (None, true) => code = Some(String::new()),
-            (None, false) => found.push(line.trim().to_owned()),
+            (None, false) => found.push(Part::Line(line.trim().to_owned())),
         }
     }
-    found.retain(|text| text.len() > 1);
     found
+}
+
+/// Paragraphs, headings, list items and code of a Markdown file, each by itself.
+pub(super) fn markdown(text: &str) -> Vec<String> {
+    let texts = parts(text).into_iter().map(|part| match part {
+        Part::Code(text) | Part::Line(text) => text,
+    });
+    texts.filter(|text| text.len() > 1).collect()
 }
 
 /// Values of `user_agent` and of names in a YAML list of ours: what stands behind the first colon of each line.
@@ -169,18 +183,9 @@ fn is_payload(line: &str) -> bool {
 
 /// Blocks of code in a Markdown file.
 pub(super) fn code_blocks(text: &str) -> Vec<String> {
-    let (mut found, mut code) = (Vec::new(), None::<String>);
-    for line in text.lines() {
-        let is_fence = line.trim_start().starts_with("```");
-        match (&mut code, is_fence) {
-            (Some(_), true) => found.extend(code.take()),
-            (Some(code), false) => {
-                code.push_str(line);
-                code.push('\n');
-            }
-            (None, true) => code = Some(String::new()),
-            (None, false) => {}
-        }
-    }
-    found
+    let code = parts(text).into_iter().filter_map(|part| match part {
+        Part::Code(code) => Some(code),
+        Part::Line(_) => None,
+    });
+    code.collect()
 }

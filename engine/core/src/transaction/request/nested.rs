@@ -65,17 +65,13 @@ impl Transaction {
     }
 
     fn decode_unescaped(&mut self, pair: Pair, to: List, rest: &mut Vec<u8>) {
-        let Some(processor) = container(self.store.bytes(pair.value)) else {
+        let Some(container) = Container::of(self.store.bytes(pair.value)) else {
             return self.decode_base64(pair, to, rest);
         };
         let text = self.copied(pair.value);
         // What cannot be read has been looked at as it is; what comes before it may be read.
-        let escape = match processor {
-            Processor::Json => b'\\',
-            _ => b'&',
-        };
-        let seen = if text.contains(&escape) { Seen::Whole } else { Seen::Each };
-        self.open(processor, &text, pair.name, seen, to, rest);
+        let seen = if text.contains(&container.escape()) { Seen::Whole } else { Seen::Each };
+        self.open(container, &text, pair.name, seen, to, rest);
         self.give_back(text);
     }
 
@@ -84,8 +80,8 @@ impl Transaction {
         decoded.clear();
         if text_of(self.store.bytes(pair.value), &mut decoded) {
             // Quotes and braces around many values look like injections: of JSON its names and values are looked at.
-            let is_read = container(&decoded) == Some(Processor::Json)
-                && self.open(Processor::Json, &decoded, pair.name, Seen::Nothing, to, rest);
+            let is_read = Container::of(&decoded) == Some(Container::Json)
+                && self.open(Container::Json, &decoded, pair.name, Seen::Nothing, to, rest);
             if !is_read {
                 self.values(pair.name, Seen::Nothing, to, rest).add(&decoded);
             }
@@ -98,7 +94,7 @@ impl Transaction {
     /// Adds the values in a text, and says whether it could be read to its end.
     fn open(
         &mut self,
-        processor: Processor,
+        container: Container,
         text: &[u8],
         name: Slice,
         seen: Seen,
@@ -111,7 +107,7 @@ impl Transaction {
         let separator = program.settings.argument_separator;
         let text = text.trim_ascii();
         let outcome = body::process(
-            processor,
+            container.processor(),
             b"",
             text,
             &program.limits,
@@ -144,13 +140,37 @@ impl Transaction {
     }
 }
 
-/// How a value is read that looks like one of several values.
-fn container(value: &[u8]) -> Option<Processor> {
-    let value = value.trim_ascii();
-    match (value.first(), value.last()) {
-        (Some(b'{'), Some(b'}')) | (Some(b'['), Some(b']')) => Some(Processor::Json),
-        (Some(b'<'), Some(b'>')) => Some(Processor::Xml),
-        _ => None,
+/// A text that holds values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Container {
+    Json,
+    Xml,
+}
+
+impl Container {
+    /// Tells by the first and the last byte.
+    fn of(value: &[u8]) -> Option<Self> {
+        let value = value.trim_ascii();
+        match (value.first(), value.last()) {
+            (Some(b'{'), Some(b'}')) | (Some(b'['), Some(b']')) => Some(Self::Json),
+            (Some(b'<'), Some(b'>')) => Some(Self::Xml),
+            _ => None,
+        }
+    }
+
+    const fn processor(self) -> Processor {
+        match self {
+            Self::Json => Processor::Json,
+            Self::Xml => Processor::Xml,
+        }
+    }
+
+    /// The byte without which each value stands in the text as it is.
+    const fn escape(self) -> u8 {
+        match self {
+            Self::Json => b'\\',
+            Self::Xml => b'&',
+        }
     }
 }
 
@@ -240,7 +260,7 @@ impl Values<'_> {
 /// Whether a value is to be looked into: base64, JSON or XML by its first bytes.
 fn may_hold_values(value: &[u8]) -> bool {
     let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/-_ \r\n=".contains(byte);
-    container(value).is_some()
+    Container::of(value).is_some()
         || (value.len() >= BASE64_CHARACTERS_MIN && value.iter().all(is_digit))
         || value.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"data:"))
 }
