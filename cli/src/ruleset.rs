@@ -147,7 +147,7 @@ pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
                 let mut found = found.map_err(|error| Fault::Input(error.to_string()))?;
                 // Behind the base configuration and crs-setup.conf.
                 defaults.weigh(&mut found);
-                let set = settings.input().into_iter().chain(defaults.input());
+                let set = settings.input().into_iter().chain(defaults.inputs());
                 let before = set.chain(text("exclusions", &exclusions.before));
                 found.splice(2..2, before.collect::<Vec<_>>());
                 // The base configuration comes with CRS, unless it was given a place before.

@@ -126,8 +126,10 @@ fn shipped_weights_are_of_the_pinned_rules() {
     for entry in fs::read_dir(crs.join("rules")).unwrap() {
         rules += &fs::read_to_string(entry.unwrap().path()).unwrap();
     }
-    if let Some(Input::Text { text, .. }) = Defaults::Glacis.input() {
-        rules += &text;
+    for input in Defaults::Glacis.inputs() {
+        if let Input::Text { text, .. } = input {
+            rules += &text;
+        }
     }
     let file: Value = serde_json::from_str(glacis_rules::WEIGHTS).unwrap();
     for rule in file["rules"].as_object().unwrap().keys() {

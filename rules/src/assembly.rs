@@ -66,7 +66,9 @@ impl Assembly<'_> {
         let setup_end = inputs.len();
         inputs.append(&mut rest);
         inputs.extend(self.settings.input());
-        inputs.extend(self.defaults.input().filter(|_| self.base && self.crs.is_some()));
+        if self.base && self.crs.is_some() {
+            inputs.extend(self.defaults.inputs());
+        }
         inputs.extend(text("exclusions", &self.exclusions.before));
         inputs.extend(after_setup);
         for file in self.files {

@@ -2,8 +2,11 @@
 
 use glacis_engine::Input;
 
-/// The name under which [`Defaults::input`] appears in messages.
+/// The name under which the settings of [`Defaults::inputs`] appear in messages.
 pub const DEFAULTS_NAME: &str = "glacis:defaults";
+
+/// The name under which the rules of [`Defaults::inputs`] against attacks appear in messages.
+pub const ATTACKS_NAME: &str = "glacis:attacks";
 
 /// The name under which the rules of [`Defaults::weigh`] appear in messages.
 pub const WEAK_NAME: &str = "glacis:weak";
@@ -35,14 +38,19 @@ impl Defaults {
 
     /// The rules, to stand behind `crs-setup.conf` and before the rules of CRS; nothing for [`Self::Crs`].
     ///
-    /// They have the ids 100060 to 100079.
+    /// They have the ids 100060 to 100079 and 100040 to 100049.
     #[must_use]
-    pub fn input(self) -> Option<Input> {
-        let text = match self {
-            Self::Glacis => include_str!("../base/defaults.conf"),
-            Self::Crs => return None,
+    pub fn inputs(self) -> Vec<Input> {
+        let texts: &[(&str, &str)] = match self {
+            Self::Glacis => &[
+                (DEFAULTS_NAME, include_str!("../base/defaults.conf")),
+                (ATTACKS_NAME, include_str!("../base/attacks.conf")),
+            ],
+            Self::Crs => &[],
         };
-        Some(Input::Text { name: DEFAULTS_NAME.to_owned(), text: text.to_owned() })
+        let input =
+            |&(name, text): &(&str, &str)| Input::Text { name: name.into(), text: text.into() };
+        texts.iter().map(input).collect()
     }
 
     /// Puts the rules that count weak signals for less before the rules of CRS that add up scores

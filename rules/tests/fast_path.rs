@@ -96,7 +96,7 @@ fn constant_folding_covers_the_configuration_of_crs() {
     ];
     let mut inputs = inputs().split_off(1);
     Defaults::Glacis.weigh(&mut inputs);
-    inputs.splice(2..2, Defaults::Glacis.input());
+    inputs.splice(2..2, Defaults::Glacis.inputs());
     let program = Program::build(&inputs, &FileSource::new(), Limits::default()).unwrap();
     for (phase, floor) in FLOOR {
         let folded = program.fast_path().filter(|rule| rule.phase == phase && rule.folded).count();

@@ -21,11 +21,11 @@ pub struct Evidence<'t> {
 /// attack, or it is one of CRS's sums. Training on such rules would recognise the data set.
 ///
 /// Those are CRS's 901 to 929 (setup, exceptions, methods, scanners, protocol), 949, 959 and 980 (sums), and all ids
-/// outside of CRS's range but 100070 to 100079, the attacks that the defaults of Glacis find: other people's rules have no
-/// learned weight.
+/// outside of CRS's range but 100070 to 100079 and 100040 to 100049, the attacks that the defaults of Glacis find: other
+/// people's rules have no learned weight.
 #[must_use]
 pub const fn is_excluded(rule: u32) -> bool {
-    !matches!(rule / 1_000, 930..=948 | 950..=958) && rule / 10 != 10_007
+    !matches!(rule / 1_000, 930..=948 | 950..=958) && !matches!(rule / 10, 10_007 | 10_004)
 }
 
 impl<'t> Evidence<'t> {

@@ -4,7 +4,7 @@
 //! that has the highest score, the choice is repeated with the new weights, and so on (`ROUNDS`). Weights of rules are
 //! not negative, since a client can make any rule match.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,9 @@ const ROUNDS: usize = 6;
 
 /// Passes over all weights in each round.
 const SWEEPS: usize = 60;
+
+/// Sources in which a rule has to match attacks.
+const SOURCES_MIN: usize = 2;
 
 /// The change of a weight in one step, at most.
 const STEP_MAX: f64 = 1.0;
@@ -120,11 +123,14 @@ impl Model {
 /// Learns from the examples for which `is_in` holds. `l2` is the strength of the regularisation: the penalty on a
 /// squared weight of 1, where all attacks together weigh 1 and so do all others.
 ///
-/// Each source weighs as the square root of its requests, so that one large source does not decide alone.
+/// Each source weighs as the square root of its requests, so that one large source does not decide alone. A rule has a
+/// weight if it matches attacks of two sources: what a single one shows may be its way of writing. Of examples with one
+/// source of attacks, that source is enough.
 #[must_use]
 pub fn train(examples: &[Example], l2: f64, is_in: impl Fn(&Example) -> bool) -> Model {
     let examples: Vec<&Example> = examples.iter().filter(|example| is_in(example)).collect();
     let costs = costs(&examples);
+    let confirmed = confirmed(&examples);
     let mut model = Model::default();
     let mut intercept = 0.0;
     for round in 0..ROUNDS {
@@ -133,13 +139,28 @@ pub fn train(examples: &[Example], l2: f64, is_in: impl Fn(&Example) -> bool) ->
         for ((example, set), cost) in examples.iter().zip(chosen).zip(&costs) {
             *patterns.entry((set, example.label.is_attack())).or_default() += cost;
         }
-        let mut descent = Descent::new(&patterns, &model, intercept);
+        let mut descent = Descent::new(&patterns, &confirmed, &model, intercept);
         for _ in 0..SWEEPS {
             descent.sweep(l2);
         }
         (model, intercept) = descent.finish();
     }
     model
+}
+
+/// The rules that match attacks of two sources, or of the only one.
+fn confirmed(examples: &[&Example]) -> BTreeSet<u32> {
+    let attacks = || examples.iter().filter(|example| example.label.is_attack());
+    let all: BTreeSet<usize> = attacks().map(|example| example.source).collect();
+    let mut sources: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
+    for example in attacks() {
+        for rule in example.sets.iter().flatten() {
+            sources.entry(*rule).or_default().insert(example.source);
+        }
+    }
+    let sources_min = all.len().min(SOURCES_MIN);
+    sources.retain(|_, sources| sources.len() >= sources_min);
+    sources.into_keys().collect()
 }
 
 /// What each example costs when it is judged wrongly.
@@ -192,12 +213,18 @@ struct Descent {
 }
 
 impl Descent {
-    fn new(patterns: &BTreeMap<(&[u32], bool), f64>, model: &Model, intercept: f64) -> Self {
+    fn new(
+        patterns: &BTreeMap<(&[u32], bool), f64>,
+        confirmed: &BTreeSet<u32>,
+        model: &Model,
+        intercept: f64,
+    ) -> Self {
         let mut columns: BTreeMap<u32, (f64, Vec<usize>)> = BTreeMap::new();
         let mut margins = Vec::new();
         for (number, (set, _)) in patterns.keys().enumerate() {
             let mut margin = intercept;
-            for rule in set.iter().copied().filter(|rule| !is_excluded(*rule)) {
+            let rules = set.iter().copied();
+            for rule in rules.filter(|rule| !is_excluded(*rule) && confirmed.contains(rule)) {
                 let column =
                     columns.entry(rule).or_insert_with(|| (model.weight(rule), Vec::new()));
                 column.1.push(number);

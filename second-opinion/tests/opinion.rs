@@ -174,6 +174,24 @@ fn weights_are_learned() {
     assert!(model.score(&examples[0]) > model.score(&examples[1]));
 }
 
+/// What matches attacks of one source says what that source is like.
+#[test]
+fn a_rule_of_one_source_has_no_weight() {
+    let mut examples = Vec::new();
+    for source in 0..3 {
+        for _ in 0..20 {
+            let rules: &[u32] = if source == 0 { &[942_100, 932_270] } else { &[942_100] };
+            examples.push(example(source, Label::Attack, &[rules]));
+            examples.push(example(3, Label::Benign, &[&[]]));
+        }
+    }
+    let rules: Vec<u32> = train(&examples, 0.001, |_| true).rules().map(|(rule, _)| rule).collect();
+    assert_eq!(rules, [942_100]);
+    // The only source of attacks is enough.
+    let alone = train(&examples, 0.001, |example| matches!(example.source, 0 | 3));
+    assert_eq!(alone.rules().map(|(rule, _)| rule).collect::<Vec<u32>>(), [932_270, 942_100]);
+}
+
 #[test]
 fn a_threshold_lets_a_share_be_alarms() {
     let scores = |count: u32| (0..count).map(f64::from).collect::<Vec<_>>();

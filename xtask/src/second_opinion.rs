@@ -1,10 +1,12 @@
-//! `cargo xtask second-opinion`: makes labelled requests from public data, and learns the shipped weights from them.
+//! `cargo xtask second-opinion`: makes labelled requests from public data, learns the shipped weights from them, and
+//! measures the defaults of Glacis with them.
 //!
 //! The data sets are git repositories that nobody commits here: `sources.rs` names each with its commit. They are read
 //! from a folder of clones (`DIR/OWNER+NAME/repo`, bare or not); a missing one is cloned. What is made is in
 //! `target/second-opinion`.
 
 mod carriers;
+mod defaults;
 mod mutation;
 mod payloads;
 mod recorded;
@@ -30,24 +32,35 @@ pub(crate) const WEIGHTS: &str = "rules/weights/crs-4.25.json";
 /// Makes the requests, and with `--train DATE` the weights.
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (folder, date) = match words.as_slice() {
+    let (folder, next) = match words.as_slice() {
         ["--data", folder, "--mutate"] => return mutate(Path::new(folder)),
-        ["--data", folder] => (folder, None),
-        ["--data", folder, "--train", date] => (folder, Some(date)),
+        ["--data", folder] => (folder, Next::Nothing),
+        ["--data", folder, "--defaults"] => (folder, Next::Compare),
+        ["--data", folder, "--train", date] => (folder, Next::Learn(date)),
         _ => {
             return Err(Failure::usage(
-                "write `--data DIR`, and `--train YYYY-MM-DD` to learn, or `--mutate`",
+                "write `--data DIR`, and `--train YYYY-MM-DD` to learn, `--defaults` or `--mutate`",
             ));
         }
     };
     let target = cargo::root().join("target/second-opinion");
     fs::create_dir_all(&target).map_err(io("create", &target))?;
     let training = make(Path::new(folder), Use::Training, &target.join("training.jsonl"))?;
-    make(Path::new(folder), Use::Test, &target.join("test.jsonl"))?;
-    match date {
-        Some(date) => learn(&training, date),
-        None => Ok(()),
+    let test = make(Path::new(folder), Use::Test, &target.join("test.jsonl"))?;
+    match next {
+        Next::Nothing => Ok(()),
+        Next::Compare => defaults::compare(&[training, test]),
+        Next::Learn(date) => learn(&training, date),
     }
+}
+
+/// What is done with the requests.
+enum Next<'a> {
+    Nothing,
+    /// Measures the defaults of Glacis.
+    Compare,
+    /// Learns weights, of that date.
+    Learn(&'a str),
 }
 
 /// Measures what an attacker who knows the weights gains, on attacks that weights were not learned from.

@@ -14,7 +14,7 @@ const DEFINITIONS: &str = "bench/definitions.yaml";
 const DIFFERENCES: &str = "bench/differences.json";
 const ENGINE_CONFIGURATION: &str = "bench/rules/engine.conf";
 /// What Glacis adds to a ruleset, in `rules/base`.
-const SHIPPED: [&str; 3] = ["glacis.conf", "defaults.conf", "weak.conf"];
+const SHIPPED: [&str; 4] = ["glacis.conf", "defaults.conf", "attacks.conf", "weak.conf"];
 
 /// A short run takes one request of so many from large sets, and of the curves only short bodies.
 const SHORT_STEP: usize = 10;
@@ -175,7 +175,8 @@ pub(super) fn rules(folder: &Path, crs: &Path, level: u8) -> Outcome<Rules> {
     let setup = read(&crs.join("crs-setup.conf.example"))?;
     write("crs-setup.conf", format!("{setup}\n{}", level_rule(level)))?;
     let mut main = "Include engine.conf\nInclude crs-setup.conf\n".to_owned();
-    let mut shipped = format!("Include glacis.conf\n{main}Include defaults.conf\n");
+    let mut shipped =
+        format!("Include glacis.conf\n{main}Include defaults.conf\nInclude attacks.conf\n");
     let source = crs.join("rules");
     let entries = fs::read_dir(&source).map_err(failure::io("list", &source))?;
     let mut names: Vec<String> = entries

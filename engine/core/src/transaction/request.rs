@@ -242,6 +242,7 @@ impl Transaction {
         self.set_arguments_size();
         self.decode_nested(List::ArgsGet, List::ArgsGetDecoded);
         self.decode_nested(List::Cookies, List::CookiesDecoded);
+        self.decode_nested_places();
         self.refuse_what_was_dropped();
     }
 

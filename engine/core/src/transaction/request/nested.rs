@@ -5,6 +5,8 @@
 //! that it holds. An exclusion of the name takes all of them away. They are no arguments of their own: `&ARGS`,
 //! `ARGS_NAMES` and `ARGS_COMBINED_SIZE` do not know them.
 //!
+//! So is what segments of the path and header fields of applications (`X-…`) hold, of which only base64 is looked for.
+//!
 //! Decoding scores nothing by itself: a rule has to match what comes out.
 #![deny(clippy::indexing_slicing)]
 
@@ -16,6 +18,7 @@ use crate::{
     store::{List, Pair, Slice, Store},
     transaction::{Flags, Transaction},
     transform::base64,
+    variable::Variable,
 };
 
 /// How deep values are looked for: base64 in JSON in an argument is two levels.
@@ -42,8 +45,45 @@ impl Transaction {
             level = to;
             members = found..self.store.list(to).len();
         }
+        self.add_rest(to, &rest);
+    }
+
+    /// Adds what segments of the path, and header fields of applications (`X-…`), hold that are base64 as a whole:
+    /// applications take parameters from there, too. They are arguments called `REQUEST_FILENAME`, and as the field is.
+    pub(super) fn decode_nested_places(&mut self) {
+        if !self.program.settings.nested_decoding {
+            return;
+        }
+        let mut rest = Vec::new();
+        let mut path = mem::take(&mut self.scratch.expansion);
+        path.clear();
+        let file_name = self.scalars.get(Variable::RequestFilename as usize).copied();
+        let file_name = file_name.unwrap_or(Slice::EMPTY);
+        urlencoded::percent_decode(self.store.bytes(file_name), &mut path);
+        let is_long = |segment: &&[u8]| segment.len() >= BASE64_CHARACTERS_MIN;
+        for segment in path.split(|&byte| byte == b'/').filter(is_long) {
+            let name = self.store.push(b"REQUEST_FILENAME");
+            let value = self.store.push_temporary(segment);
+            self.decode_base64(Pair { name, value, id: 0 }, List::ArgsGetDecoded, &mut rest);
+            self.store.clear_temporary();
+        }
+        path.clear();
+        path.shrink_to(BodyScratch::RETAINED_BYTES_MAX);
+        self.scratch.expansion = path;
+        for at in 0..self.store.list(List::RequestHeaders).len() {
+            let Some(&field) = self.store.list(List::RequestHeaders).get(at) else { break };
+            let name = self.store.bytes(field.name);
+            if name.get(..2).is_some_and(|start| start.eq_ignore_ascii_case(b"x-")) {
+                self.decode_base64(field, List::ArgsGetDecoded, &mut rest);
+            }
+        }
+        self.add_rest(List::ArgsGetDecoded, &rest);
+    }
+
+    /// Adds the values beyond the limit, as one without a name.
+    fn add_rest(&mut self, to: List, rest: &[u8]) {
         if !rest.is_empty() {
-            let value = self.store.push(&rest);
+            let value = self.store.push(rest);
             self.store.add_slices(to, Slice::EMPTY, value);
         }
     }
