@@ -10,6 +10,8 @@ mod metrics;
 mod readme;
 mod refusals;
 mod render;
+mod schema;
+mod stored;
 mod values;
 
 use std::fs;
@@ -48,6 +50,9 @@ pub(crate) fn check(write: bool) -> Outcome<Option<String>> {
         Err(why) => return Ok(Some(format!("SKIPPED: the chart was not rendered ({why})"))),
     };
     let helm = Helm { program: programs.join("helm"), chart: cargo::root().join(CHART) };
+    if write {
+        schema::renew(&helm.chart)?;
+    }
     let values = values::test_files(&helm.chart)?;
     for file in &values {
         helm.lint(file)?;

@@ -235,6 +235,12 @@ istio.io/dataplane-mode: none
 {{- if and $v.monitoring.serviceMonitor $v.monitoring.podMonitor -}}
 {{- fail "monitoring: with both serviceMonitor and podMonitor every sample would be there twice; choose one" -}}
 {{- end -}}
+{{- range $name := list "extProc" "extAuthz" -}}
+{{- $scaling := (get $v $name).autoscaling -}}
+{{- if gt (int $scaling.minReplicas) (int $scaling.maxReplicas) -}}
+{{- fail (printf "%s.autoscaling: minReplicas (%d) is greater than maxReplicas (%d)" $name (int $scaling.minReplicas) (int $scaling.maxReplicas)) -}}
+{{- end -}}
+{{- end -}}
 {{- if and $v.wasm.serve (not $v.extProc.enabled) -}}
 {{- fail "wasm: it is ext-proc that serves the module; wasm.serve needs extProc.enabled" -}}
 {{- end -}}
