@@ -7,6 +7,7 @@ mod attach;
 pub(crate) mod commands;
 mod incidents;
 mod metrics;
+mod notes;
 mod readme;
 mod refusals;
 mod render;
@@ -58,6 +59,7 @@ pub(crate) fn check(write: bool) -> Outcome<Option<String>> {
         helm.lint(file)?;
     }
     refusals::check(&helm)?;
+    notes::check(&helm)?;
     let commands = commands::check(&helm)?;
     values::check(&helm.chart, &values)?;
     let mut differences = readme::compare(&helm.chart, write)?;

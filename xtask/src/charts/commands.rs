@@ -201,11 +201,8 @@ impl Page<'_, '_> {
             ));
         }
         let before = self.stored.is_installed().then(|| self.stored.facts());
-        let arguments = if read.has_file {
-            self.file_arguments(&read.arguments)
-        } else {
-            read.arguments
-        };
+        let arguments =
+            if read.has_file { self.file_arguments(&read.arguments) } else { read.arguments };
         self.stored.upgrade(&arguments)?;
         if let Some(before) = before {
             let after = self.stored.facts();

@@ -71,6 +71,12 @@ impl<'h> Stored<'h> {
         Ok(())
     }
 
+    /// What Helm prints when the release is made.
+    pub(super) fn notes(&self) -> &str {
+        let notes = self.release.as_ref().and_then(|release| release["info"]["notes"].as_str());
+        notes.unwrap_or_default()
+    }
+
     /// The facts about the release that an operator must know of before a command changes them.
     pub(super) fn facts(&self) -> BTreeSet<String> {
         let manifest = self.release.as_ref().and_then(|release| release["manifest"].as_str());
