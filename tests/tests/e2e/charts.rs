@@ -118,6 +118,33 @@ fn services_accept_what_compose_mounts() {
     }
 }
 
+/// A named volume is filled from an image only while it is empty: after an upgrade it would keep the old module. So the
+/// service that fills it copies, and no other service writes to it.
+#[test]
+fn compose_copies_the_module_at_each_start() {
+    let read = |file: &str| fs::read_to_string(settings::root().join(file)).unwrap();
+    let compose: Value = serde_saphyr::from_str(&read("docker-compose.yaml")).unwrap();
+    let services = compose["services"].as_object().unwrap();
+    let volumes = |service: &Value| service["volumes"].as_array().cloned().unwrap_or_default();
+    let mounts = services.iter().flat_map(|(name, service)| {
+        volumes(service).into_iter().map(move |volume| (name, volume.as_str().unwrap().to_owned()))
+    });
+    let named: Vec<_> = mounts.filter(|(_, volume)| volume.starts_with("module:")).collect();
+    let writers: Vec<_> = named.iter().filter(|(_, volume)| !volume.ends_with(":ro")).collect();
+    assert_eq!(writers, [&(&"module".to_owned(), "module:/shared".to_owned())], "{named:?}");
+    let target = services["module"]["build"]["target"].as_str().unwrap();
+    let dockerfile = read("Dockerfile");
+    let (_, stage) = dockerfile.split_once(&format!(" AS {target}\n")).unwrap();
+    let stage = stage.split("\nFROM ").next().unwrap();
+    assert!(
+        stage.contains("CMD ") && stage.contains("cp /module/") && stage.contains("/shared"),
+        "{stage}"
+    );
+    for (name, service) in services.iter().filter(|(name, _)| *name != "module") {
+        assert_eq!(service["restart"], "unless-stopped", "{name}");
+    }
+}
+
 /// The keys that a service reads at its start only, as its source lists them.
 fn read_at_the_start(service: &str) -> BTreeSet<String> {
     let source = settings::root().join(service).join("src/config.rs");

@@ -1,7 +1,7 @@
 //! The commands with Helm and the values in documents: each page is followed from top to bottom, against one release.
 //!
 //! A fenced block of YAML that begins with `# values.yaml` is that file, and one that begins with `# values.yaml, added`
-//! (or `changed`) is merged into it. A page without the file is about a release that exists: [`EXISTING`].
+//! (or `changed`) is merged into it; a comment `<!-- values.yaml without KEY -->` removes a key of the top. A page without the file is about a release that exists: [`EXISTING`].
 //! After each command the release is compared with the one before: what is attached, what blocks, which images run.
 //! Differences that [`CHANGES`] does not list are errors, and so are commands that forget the values of a release.
 
@@ -18,6 +18,9 @@ const VALUES: [&str; 3] = ["extProc:", "extAuthz:", "attach:"];
 
 /// The first line of the file of values in a document, and how that of a change to it begins.
 const FILE: &str = "# values.yaml";
+
+/// How a comment begins that names a key which the reader removes.
+const WITHOUT: &str = "<!-- values.yaml without ";
 
 /// A release that blocks, on an attached gateway, with a profile of one route.
 const EXISTING: &str = "image: {registry: registry.example, tag: 9.9.9}
@@ -59,6 +62,12 @@ const CHANGES: &[(&str, &[&str])] = &[
             "- mode \"on\" of the profile api",
             "+ mode detection of the profile api",
             "+ EnvoyFilter istio-system/glacis-edge fails open",
+        ],
+    ),
+    (
+        "docs/upgrade.md",
+        &[
+            "- EnvoyFilter istio-system/glacis-edge selects workloadSelector: labels: istio: ingressgateway",
         ],
     ),
     ("docs/tuning.md", &["- mode \"on\"", "+ mode detection"]),
@@ -116,6 +125,8 @@ enum Step {
     File(String),
     /// A change to it.
     Change(String),
+    /// A key of the top that goes.
+    Without(String),
     /// Values by themselves.
     Values(String),
     /// A command.
@@ -133,7 +144,10 @@ fn steps(text: &str) -> Vec<Step> {
             (None, line) if line.starts_with("helm ") => {
                 steps.push(Step::Command(line.to_owned()));
             }
-            (None, _) => {}
+            (None, line) => {
+                let key = line.strip_prefix(WITHOUT).and_then(|rest| rest.strip_suffix(" -->"));
+                steps.extend(key.map(|key| Step::Without(key.to_owned())));
+            }
         }
     }
     steps
@@ -173,6 +187,14 @@ impl Page<'_, '_> {
                 Step::Change(text) => {
                     let file = self.stored.values_file(self.files.len(), text)?;
                     self.files.push(file);
+                }
+                Step::Without(key) => {
+                    for file in &self.files {
+                        let text =
+                            fs::read_to_string(file).map_err(failure::io("read", file.as_ref()))?;
+                        fs::write(file, without(&text, key))
+                            .map_err(failure::io("write", file.as_ref()))?;
+                    }
                 }
                 Step::Values(text) => {
                     let file = self.stored.values_file(99, text)?;
@@ -218,6 +240,18 @@ impl Page<'_, '_> {
         let files = self.files.iter().flat_map(|file| ["--values".to_owned(), file.clone()]);
         files.chain(others.iter().cloned()).collect()
     }
+}
+
+/// The text without a key of the top and what is below it.
+fn without(text: &str, key: &str) -> String {
+    let mut is_below = false;
+    let kept = text.lines().filter(|line| {
+        if !line.starts_with([' ', '#', '-']) {
+            is_below = line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
+        }
+        !is_below
+    });
+    kept.map(|line| format!("{line}\n")).collect()
 }
 
 /// A command that changes a release.
@@ -277,6 +311,13 @@ mod tests {
             Step::Values("attach:\n  a: 1\n".to_owned()),
         ];
         assert_eq!(steps(text), expected);
+    }
+
+    #[test]
+    fn keys_that_go() {
+        let text = "a: 1\nb:\n  c: 1\n  a: 2\nbc: 3\n";
+        assert_eq!(without(text, "b"), "a: 1\nbc: 3\n");
+        assert_eq!(steps("<!-- values.yaml without b -->\n"), [Step::Without("b".to_owned())]);
     }
 
     #[test]
