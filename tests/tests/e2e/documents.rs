@@ -68,6 +68,8 @@ const COMMANDS: &[(&str, How)] = &[
     ),
     ("cargo xtask ", Elsewhere("a test of xtask knows the names and options")),
     ("cargo mutants ", Elsewhere("takes hours; `docs/results/mutants.md` has the last run")),
+    ("cargo test --target aarch64-", Elsewhere("takes a cross compiler and qemu")),
+    ("cargo run --target aarch64-", Elsewhere("takes a cross compiler and qemu")),
     ("cargo build --release -p ", Elsewhere("`cargo xtask newcomer` builds in a new clone")),
     ("cargo build -p glacis-wasm-filter ", Elsewhere("`cargo xtask wasm` runs it")),
     ("kubectl create namespace glacis", Elsewhere("`cargo xtask mesh`")),
