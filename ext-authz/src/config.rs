@@ -38,6 +38,7 @@ const OVER_LIMIT_ENTRIES_MAX: usize = 1_048_576;
 
 /// The configuration. Each field is described in `glacis-ext-authz.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct Config {

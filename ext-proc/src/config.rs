@@ -34,6 +34,7 @@ pub use glacis_host::{
 
 declare_configuration! {
     /// The configuration. Each field is described in `glacis-ext-proc.yaml`.
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     pub struct Config {
         listen: Listen = Listen::default(),
         admin: Admin = Admin::default(),
@@ -72,6 +73,7 @@ declare_configuration! {
 
 /// The labels of metrics that are the same for all.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct MetricsConfig {
@@ -87,6 +89,7 @@ impl Default for MetricsConfig {
 
 /// The refused requests that the admin port shows.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct RecentConfig {
@@ -112,6 +115,7 @@ impl RecentConfig {
 
 /// What is collected for proposals.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct ProposalsConfig {
@@ -126,6 +130,7 @@ impl Default for ProposalsConfig {
 
 /// The module of the wasm-filter, served for Envoys.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct WasmModule {
@@ -135,6 +140,7 @@ pub struct WasmModule {
 
 /// Which requests are traced.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct Traces {

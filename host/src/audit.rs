@@ -13,12 +13,14 @@ use crate::{Format, Records};
 
 /// Where audit records go, and what is masked in them.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct Audit {
     pub stdout: bool,
     pub file: Option<PathBuf>,
     #[serde(deserialize_with = "octal")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub file_mode: u32,
     pub file_bytes_max: u64,
     pub files_max: u16,

@@ -13,6 +13,7 @@ const PROFILES_MAX: usize = 1_024;
 
 /// The answer to refused requests.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct Block {

@@ -9,6 +9,7 @@ macro_rules! limits {
     ($($field:ident),* $(,)?) => {
         /// Limits where the rules set none: those of [`Limits`].
         #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(default, deny_unknown_fields)]
         #[expect(missing_docs, reason = "described at the fields of `Limits`")]
         pub struct LimitsConfig {
@@ -24,6 +25,7 @@ macro_rules! limits {
 
         /// The limits that a profile sets, instead of those at the top of the file.
         #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(default, deny_unknown_fields)]
         #[expect(missing_docs, reason = "described at the fields of `Limits`")]
         pub struct LimitsChange {

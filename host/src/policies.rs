@@ -10,6 +10,7 @@ use crate::words::word;
 
 /// Whose defaults the settings of CRS have.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum CrsDefaults {
@@ -28,6 +29,7 @@ impl From<CrsDefaults> for Defaults {
 
 /// What becomes of exclusions whose last day is over.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum ExpiredExclusions {
@@ -37,6 +39,7 @@ pub enum ExpiredExclusions {
 
 /// What becomes of requests that name a profile which is not there.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum UnknownProfile {
@@ -55,6 +58,7 @@ impl From<UnknownProfile> for UnknownProfilePolicy {
 
 /// What becomes of requests whose body is larger than what is inspected.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum OversizedBody {
@@ -75,6 +79,7 @@ impl From<OversizedBody> for TruncatedBody {
 
 /// What becomes of requests for whose body there is no room.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum BodyOverflow {
@@ -93,6 +98,7 @@ impl From<BodyOverflow> for glacis_inspector::BodyOverflow {
 
 /// What becomes of requests that are not evaluated in time, or for whose evaluation there is no place.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum Late {
@@ -111,6 +117,7 @@ impl From<Late> for LatePolicy {
 
 /// What becomes of the messages of calls of gRPC.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum Grpc {
@@ -142,6 +149,17 @@ impl<'de> Deserialize<'de> for Response {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Response {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Response".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "enum": ["off", "headers", "full", false] })
+    }
+}
+
 impl From<Response> for ResponseInspection {
     fn from(response: Response) -> Self {
         match response {
@@ -154,6 +172,7 @@ impl From<Response> for ResponseInspection {
 
 /// The shape of audit records.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum Format {

@@ -25,6 +25,17 @@ impl<'de> Deserialize<'de> for Mode {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Mode {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Mode".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "enum": ["on", "detection", "off", true, false] })
+    }
+}
+
 impl From<Mode> for RuleEngine {
     fn from(mode: Mode) -> Self {
         match mode {
@@ -51,6 +62,25 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Given<T> {
     }
 }
 
+#[cfg(feature = "schema")]
+impl<T: schemars::JsonSchema> schemars::JsonSchema for Given<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> std::borrow::Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        T::json_schema(generator)
+    }
+}
+
 impl<T: Clone> Given<T> {
     fn set(&self, place: &mut T) {
         if let Self::As(value) = self {
@@ -64,6 +94,7 @@ macro_rules! keys {
     ($($field:ident: $type:ty),* $(,)?) => {
         /// What a profile says instead of the top of the file. The keys are those of [`ProfileKeys`].
         #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(default, deny_unknown_fields)]
         #[expect(missing_docs, reason = "the documented file is the one place")]
         pub struct ProfileConfig {

@@ -15,6 +15,7 @@ use crate::{ProfileKeys, RulesetError, RulesetErrorKind};
 
 /// What judges requests besides the anomaly score.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct ScoringConfig {
@@ -23,6 +24,7 @@ pub struct ScoringConfig {
 
 /// Learned weights over the rules that matched.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct SecondOpinionConfig {
@@ -33,6 +35,7 @@ pub struct SecondOpinionConfig {
 
 /// What a second opinion does when its score reaches the threshold.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum OpinionAction {

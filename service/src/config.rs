@@ -104,10 +104,12 @@ fn parse_with<T: DeserializeOwned>(
 
 /// Where gRPC is served.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Listen<const PORT: u16 = 9001> {
     /// Address and port, or nothing for no TCP. By default `PORT` of this machine alone.
     #[serde(default = "local::<PORT>", deserialize_with = "address")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<SocketAddr>"))]
     pub tcp: Option<SocketAddr>,
     /// TLS on that address, or nothing for plain text. Unix sockets have permissions instead.
     #[serde(default)]
@@ -143,12 +145,14 @@ impl<const PORT: u16> Default for Listen<PORT> {
 
 /// A Unix socket.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UnixSocket {
     /// Its path. A socket that nobody listens on any more is replaced.
     pub path: PathBuf,
     /// Its permissions, in octal, as text: `"0660"`.
     #[serde(default = "socket_mode", deserialize_with = "octal")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub mode: u32,
     /// The ids of the user and of the group it is given to, or nothing for those of the process. To give it
     /// to another user takes privileges, to a group of the process's own it does not.
@@ -197,10 +201,12 @@ pub fn octal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error
 
 /// Where metrics and health are served over HTTP.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Admin<const PORT: u16 = 9101> {
     /// Address and port, or nothing for no admin listener. By default `PORT` of this machine alone.
     #[serde(default = "local::<PORT>", deserialize_with = "address")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<SocketAddr>"))]
     pub address: Option<SocketAddr>,
     /// A file with a token that every request has to bring, but for probes; or nothing for none.
     #[serde(default)]
@@ -211,6 +217,7 @@ pub struct Admin<const PORT: u16 = 9101> {
     /// Address and port of a listener for probes alone, in plain text and without authentication, or nothing for
     /// none.
     #[serde(default, deserialize_with = "address")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<SocketAddr>"))]
     pub probe_address: Option<SocketAddr>,
     /// Whether the address may be one that other machines reach although nobody authenticates there.
     #[serde(default)]
@@ -287,6 +294,7 @@ pub fn check_listeners<const GRPC: u16, const ADMIN: u16>(
 
 /// A time, with 0 for never.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Seconds(pub u32);
 
 impl Seconds {
@@ -347,6 +355,17 @@ impl<'de> Deserialize<'de> for LogLevel {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for LogLevel {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "LogLevel".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "enum": Self::ALL.map(Self::name) })
+    }
+}
+
 impl From<LogLevel> for tracing::Level {
     fn from(level: LogLevel) -> Self {
         match level {
@@ -360,6 +379,7 @@ impl From<LogLevel> for tracing::Level {
 
 /// When the service counts as overloaded: the section `overload`.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "described at the fields of `overload::Overload`")]
 pub struct Overload {

@@ -27,6 +27,8 @@ mod priority;
 pub mod process;
 mod readiness;
 pub mod reload;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod server;
 pub mod sink;
 pub mod status;

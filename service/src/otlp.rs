@@ -21,6 +21,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The collector.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Collector {
     /// Its URL, such as `http://127.0.0.1:4317`, or nothing for none. With `https` a `ca` is needed.

@@ -7,9 +7,12 @@ mod attach;
 pub(crate) mod commands;
 mod incidents;
 mod metrics;
+mod notes;
 mod readme;
 mod refusals;
 mod render;
+mod schema;
+mod stored;
 mod values;
 
 use std::fs;
@@ -48,11 +51,15 @@ pub(crate) fn check(write: bool) -> Outcome<Option<String>> {
         Err(why) => return Ok(Some(format!("SKIPPED: the chart was not rendered ({why})"))),
     };
     let helm = Helm { program: programs.join("helm"), chart: cargo::root().join(CHART) };
+    if write {
+        schema::renew(&helm.chart)?;
+    }
     let values = values::test_files(&helm.chart)?;
     for file in &values {
         helm.lint(file)?;
     }
     refusals::check(&helm)?;
+    notes::check(&helm)?;
     let commands = commands::check(&helm)?;
     values::check(&helm.chart, &values)?;
     let mut differences = readme::compare(&helm.chart, write)?;

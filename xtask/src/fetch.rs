@@ -1,14 +1,15 @@
 //! `cargo xtask fetch`: brings what we do not own into `.fetched/`, pinned and verified.
 //!
 //! Each item is either used from where the user has it (an environment variable names it), or
-//! already there (its stamp file holds the digest of its pin), or downloaded by its ordinary client
-//! into a temporary folder, compared with the pin and only then renamed to its place. A lock file
+//! already there (its stamp file holds the digest of its pin), or downloaded (plainly by curl or wget, otherwise by the
+//! ordinary client of a registry) into a temporary folder, compared with the pin and only then renamed to its place. A lock file
 //! makes a second fetch wait for the first. What is missing on the machine is reported before
 //! anything is downloaded, all of it at once.
 
 mod crs;
 pub(crate) mod debian;
 pub(crate) mod debian_source;
+pub(crate) mod download;
 pub(crate) mod envoy;
 pub(crate) mod go;
 pub(crate) mod helm;

@@ -13,7 +13,10 @@ use crate::failure::{self, Failure, Outcome};
 use crate::fetch::{self, Fetched};
 use crate::suite;
 
-/// The place of a table in README.md, between two comments.
+/// The page with the tables.
+const PAGE: &str = "docs/results/crs.md";
+
+/// The place of a table on that page, between two comments.
 struct Place {
     begin: &'static str,
     end: &'static str,
@@ -31,7 +34,7 @@ const OVERRIDES: &str = "tests/crs/overrides.yaml";
 
 /// `cargo xtask ftw [--envoy [--module]] [--write-readme] [-- ARGS]`.
 ///
-/// `--write-readme` renews the table in README.md instead of printing: of all families in process, of
+/// `--write-readme` renews the table in docs/results/crs.md instead of printing: of all families in process, of
 /// the sum alone over Envoy.
 pub(crate) fn ftw(arguments: &[String]) -> Outcome<()> {
     let (flags, passed) = crate::flags(arguments, &["--envoy", "--module", "--write-readme"])?;
@@ -103,7 +106,7 @@ fn glacis(word: &str) -> Command {
 }
 
 fn write_readme(place: &Place, table: &str) -> Outcome<()> {
-    let path = cargo::root().join("README.md");
+    let path = cargo::root().join(PAGE);
     let text = fs::read_to_string(&path).map_err(failure::io("read", &path))?;
     let text = replace_between_markers(&text, place, table)?;
     fs::write(&path, text).map_err(failure::io("write", &path))
@@ -143,7 +146,7 @@ fn row(name: &str, counts: [u64; COLUMNS.len()]) -> String {
 
 fn replace_between_markers(text: &str, place: &Place, table: &str) -> Outcome<String> {
     let Place { begin, end } = place;
-    let missing = || Failure::new(format!("README.md has no `{begin}` … `{end}`"));
+    let missing = || Failure::new(format!("{PAGE} has no `{begin}` … `{end}`"));
     let (before, rest) = text.split_once(begin).ok_or_else(missing)?;
     let (_, after) = rest.split_once(end).ok_or_else(missing)?;
     Ok(format!("{before}{begin}\n{table}{end}{after}"))

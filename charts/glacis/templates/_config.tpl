@@ -62,7 +62,7 @@ here and below, with `differs_beyond_reload` of the service.
 {{- define "glacis.extProcStart" -}}
 {{- $config := include "glacis.extProcConfig" . | fromYaml -}}
 {{- $start := dict -}}
-{{- range $key := list "listen" "admin" "metrics" "log_level" "reload_seconds" "recent" "limits" "audit" "otlp" "traces" "canary_seconds" "canary_envoy" "collections_max" "collections" "bans" "max_streams" "client_share_percent" "envoy_buffer_bytes" "max_message_bytes" "inline_body_bytes" "evaluation_threads" "evaluation_queue_max" "deadline_ms" "body_bytes_max" "out_of_band_threads" "out_of_band_queue_max" "out_of_band_bytes_max" "overload" "drain_notice_seconds" "drain_seconds" "wasm" -}}
+{{- range $key := list "listen" "admin" "metrics" "log_level" "reload_seconds" "recent" "proposals" "limits" "audit" "otlp" "traces" "canary_seconds" "canary_envoy" "collections_max" "collections" "bans" "max_streams" "client_share_percent" "envoy_buffer_bytes" "max_message_bytes" "inline_body_bytes" "evaluation_threads" "evaluation_queue_max" "deadline_ms" "body_bytes_max" "out_of_band_threads" "out_of_band_queue_max" "out_of_band_bytes_max" "overload" "drain_notice_seconds" "drain_seconds" "wasm" -}}
 {{- if hasKey $config $key -}}
 {{- $_ := set $start $key (get $config $key) -}}
 {{- end -}}

@@ -25,17 +25,57 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end -}}
 
-{{/* (dict "root" $ "name" "glacis-ext-proc" "digest" "") */}}
+{{/* The image of a service: (dict "root" $ "values" .Values.extProc) */}}
 {{- define "glacis.image" -}}
-{{- $name := .name -}}
+{{- $name := .values.image.repository -}}
 {{- with .root.Values.image.registry -}}
-{{- $name = printf "%s/%s" (trimSuffix "/" .) $name -}}
+{{- $name = printf "%s/%s" . $name -}}
 {{- end -}}
-{{- if .digest -}}
-{{- printf "%s@%s" $name .digest -}}
+{{- if .values.digest -}}
+{{- printf "%s@%s" $name .values.digest -}}
 {{- else -}}
-{{- printf "%s:%s" $name (.root.Values.image.tag | default .root.Chart.AppVersion) -}}
+{{- printf "%s:%s" $name (.values.image.tag | default .root.Values.image.tag | default .root.Chart.AppVersion) -}}
 {{- end -}}
+{{- end -}}
+
+{{/* The ServiceAccount of a service: (dict "root" $ "part" "ext-proc" "values" .Values.extProc) */}}
+{{- define "glacis.serviceAccountName" -}}
+{{- $made := printf "%s-%s" (include "glacis.fullname" .root) .part -}}
+{{- .values.serviceAccount.name | default (ternary $made "default" .values.serviceAccount.create) -}}
+{{- end -}}
+
+{{- define "glacis.serviceAccount" -}}
+{{- if .values.serviceAccount.create }}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ include "glacis.serviceAccountName" . }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "glacis.labels" . | nindent 4 }}
+  {{- with .values.serviceAccount.annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+automountServiceAccountToken: false
+{{- end }}
+{{- end -}}
+
+{{/* Secrets for the registry, and the security context: the same for all pods. */}}
+{{- define "glacis.podSecurity" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.podSecurityContext }}
+securityContext: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if or .Values.image.pullSecrets .Values.imagePullSecrets }}
+imagePullSecrets:
+{{- range .Values.image.pullSecrets }}
+  - name: {{ . }}
+{{- end }}
+{{- with .Values.imagePullSecrets }}
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* The Secret with the certificate of both services. */}}
@@ -145,22 +185,9 @@ tls: {}
 
 {{/* What a pod has whatever runs in it: (dict "root" $ "part" "ext-proc" "values" .Values.extProc) */}}
 {{- define "glacis.pod" -}}
-serviceAccountName: {{ include "glacis.fullname" .root }}-{{ .part }}
-automountServiceAccountToken: false
-enableServiceLinks: false
+serviceAccountName: {{ include "glacis.serviceAccountName" . }}
 terminationGracePeriodSeconds: {{ .values.terminationGracePeriodSeconds }}
-securityContext:
-  runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  fsGroup: 65532
-  seccompProfile: {type: RuntimeDefault}
-{{- with .root.Values.image.pullSecrets }}
-imagePullSecrets:
-{{- range . }}
-  - name: {{ . }}
-{{- end }}
-{{- end }}
+{{ include "glacis.podSecurity" .root }}
 {{- with .values.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
@@ -173,7 +200,13 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- with .values.affinity }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .values.initContainers }}
+initContainers: {{- toYaml . | nindent 2 }}
+{{- end }}
 topologySpreadConstraints:
+{{- with .values.topologySpreadConstraints }}
+{{- toYaml . | nindent 2 }}
+{{- else }}
 {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
   - maxSkew: 1
     topologyKey: {{ . }}
@@ -181,12 +214,36 @@ topologySpreadConstraints:
     labelSelector:
       matchLabels: {{- include "glacis.selector" $ | nindent 8 }}
 {{- end }}
+{{- end }}
 {{- end -}}
 
-{{- define "glacis.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{/* Where ext-proc and its check read rules, and what is mounted by the values. */}}
+{{- define "glacis.extProcRuleMounts" -}}
+{{- if .Values.extProc.rules }}
+- {name: rules, mountPath: /etc/glacis/rules, readOnly: true}
+{{- end }}
+{{- range $index, $map := .Values.extProc.rulesConfigMaps }}
+- {name: rules-{{ $index }}, mountPath: /etc/glacis/rules-of/{{ $map }}, readOnly: true}
+{{- end }}
+{{- if .Values.extProc.rulesImage }}
+- {name: rules-image, mountPath: /etc/glacis/rules-image, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{/* (dict "root" $ "rules" "NAME-OF-CONFIGMAP") */}}
+{{- define "glacis.extProcRuleVolumes" -}}
+{{- if .root.Values.extProc.rules }}
+- name: rules
+  configMap: {name: {{ .rules }}}
+{{- end }}
+{{- range $index, $map := .root.Values.extProc.rulesConfigMaps }}
+- name: rules-{{ $index }}
+  configMap: {name: {{ $map }}}
+{{- end }}
+{{- with .root.Values.extProc.rulesImage }}
+- name: rules-image
+  image: {reference: {{ . | quote }}, pullPolicy: {{ $.root.Values.image.pullPolicy }}}
+{{- end }}
 {{- end -}}
 
 {{- define "glacis.probes" -}}
@@ -234,6 +291,12 @@ istio.io/dataplane-mode: none
 {{- end -}}
 {{- if and $v.monitoring.serviceMonitor $v.monitoring.podMonitor -}}
 {{- fail "monitoring: with both serviceMonitor and podMonitor every sample would be there twice; choose one" -}}
+{{- end -}}
+{{- range $name := list "extProc" "extAuthz" -}}
+{{- $scaling := (get $v $name).autoscaling -}}
+{{- if gt (int $scaling.minReplicas) (int $scaling.maxReplicas) -}}
+{{- fail (printf "%s.autoscaling: minReplicas (%d) is greater than maxReplicas (%d)" $name (int $scaling.minReplicas) (int $scaling.maxReplicas)) -}}
+{{- end -}}
 {{- end -}}
 {{- if and $v.wasm.serve (not $v.extProc.enabled) -}}
 {{- fail "wasm: it is ext-proc that serves the module; wasm.serve needs extProc.enabled" -}}

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Action {
@@ -16,6 +17,7 @@ pub enum Action {
 
 /// What becomes of a request whose path could mean another one.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum AmbiguousPaths {
@@ -25,6 +27,7 @@ pub enum AmbiguousPaths {
 
 /// When a request is counted against its limits.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum LimitOrder {
@@ -35,6 +38,7 @@ pub enum LimitOrder {
 
 /// A policy.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct PolicyConfig {
@@ -51,6 +55,7 @@ pub struct PolicyConfig {
 
 /// Which requests: those that fit one of each list that is not empty.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct Matches {
@@ -64,6 +69,7 @@ pub struct Matches {
 
 /// What a request has to bring.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct Require {
@@ -83,6 +89,7 @@ impl Require {
 
 /// An API key whose client has all of these.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct Scopes {
@@ -91,6 +98,7 @@ pub struct Scopes {
 
 /// A token that says all of these.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct Token {

@@ -13,6 +13,7 @@ use super::Matches;
 
 /// How many, in how long.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct Rate {
@@ -29,6 +30,7 @@ const fn one() -> u32 {
 
 /// How a limit counts.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum Algorithm {
@@ -40,6 +42,7 @@ pub enum Algorithm {
 
 /// What tells clients apart.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum KeyPart {
@@ -57,6 +60,7 @@ pub enum KeyPart {
 
 /// What becomes of a request that has no such thing.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum Absent {
@@ -68,6 +72,7 @@ pub enum Absent {
 
 /// What becomes of a request when the store is away.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum StoreFailure {
@@ -79,6 +84,7 @@ pub enum StoreFailure {
 
 /// A limit.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct RateLimitConfig {
@@ -124,6 +130,7 @@ const fn ipv6_prefix() -> u8 {
 
 /// Where counters are kept.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct StoreConfig {
@@ -135,6 +142,7 @@ pub struct StoreConfig {
 
 /// Refusals of limits that are cached before Redis.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct OverLimitCacheConfig {
@@ -161,6 +169,7 @@ impl Default for StoreConfig {
 
 /// When an address is banned.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct ScenarioConfig {
@@ -175,6 +184,7 @@ pub struct ScenarioConfig {
 
 /// Lists, tables and patches for wasm-filters.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct ListsConfig {

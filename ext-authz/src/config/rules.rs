@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 /// Whether rules run, and may block.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum Mode {
@@ -29,6 +30,7 @@ impl From<Mode> for RuleEngine {
 
 /// What becomes of requests of whose body Envoy sends only the beginning.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum PartialBody {
@@ -49,6 +51,7 @@ impl From<PartialBody> for TruncatedBody {
 
 /// Whose defaults the settings of CRS have.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CrsDefaults {
     Glacis,
@@ -66,6 +69,7 @@ impl From<CrsDefaults> for Defaults {
 
 /// A profile. The keys mean what they mean in ext-proc.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct ProfileConfig {

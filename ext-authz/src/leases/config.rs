@@ -17,6 +17,7 @@ const LIMITS_MAX: usize = 256;
 
 /// What is lent. Each field is described in `glacis-ext-authz.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct LeasesConfig {
@@ -29,6 +30,7 @@ pub struct LeasesConfig {
 
 /// A limit. Each field is described in `glacis-ext-authz.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct LeasedLimit {

@@ -21,6 +21,7 @@ const LIFETIMES_IN_A_WINDOW: u64 = 10;
 
 /// Limits for Envoy's rate limit quota filter. Each field is described in `glacis-ext-authz.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct QuotaConfig {
@@ -33,6 +34,7 @@ pub struct QuotaConfig {
 
 /// A limit. Each field is described in `glacis-ext-authz.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct QuotaLimit {

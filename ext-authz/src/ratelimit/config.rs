@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 
 /// How Envoy's rate limit protocol is answered. Each field is described in `glacis-ext-authz.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct RatelimitConfig {
@@ -43,8 +44,20 @@ impl<'de> Deserialize<'de> for FormerName {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for FormerName {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "FormerName".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!(false)
+    }
+}
+
 /// What is answered while the store is away.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub enum StoreFailure {
@@ -57,6 +70,7 @@ pub enum StoreFailure {
 
 /// The names of the header fields that tell clients how they stand.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct ResponseHeaders {

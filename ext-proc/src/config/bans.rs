@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 /// When addresses are banned whose requests are refused, and where that is kept.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct BansConfig {
@@ -20,6 +21,7 @@ pub struct BansConfig {
 
 /// A leaky bucket of refusals for each address.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct ScenarioConfig {

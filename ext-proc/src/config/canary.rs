@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 /// Where a known attack is sent to, to see whether Envoy has it inspected.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct EnvoyCanary {

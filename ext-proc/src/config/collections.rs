@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 /// Where persistent collections are shared, and what that may cost.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct Collections {

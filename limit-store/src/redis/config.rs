@@ -14,6 +14,7 @@ const PREFIX_BYTES_MAX: usize = 64;
 
 /// Redis, or Valkey: where it is, who we are to it, and how long it may take.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RedisConfig {
     /// Addresses, each `HOST:PORT` or `unix:/PATH`: of the server, or of some nodes of a cluster, or
@@ -52,6 +53,7 @@ pub struct RedisConfig {
 
 /// What the addresses of [`RedisConfig`] are of.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Topology {
     /// One server.
@@ -65,6 +67,7 @@ pub enum Topology {
 
 /// How we know Redis, and how it knows us.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RedisTls {
     /// The authorities of servers, in PEM; without it those of the system.

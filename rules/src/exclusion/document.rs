@@ -9,6 +9,7 @@ use crate::date::Date;
 
 /// A file of exclusions: what `glacis learn` writes, and `--exclusions` reads.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ExclusionList {
     /// In their order.
@@ -18,6 +19,7 @@ pub struct ExclusionList {
 
 /// What some rules do not look at, who answers for it, why, and until when.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
 pub struct ExclusionConfig {
@@ -42,6 +44,7 @@ pub struct ExclusionConfig {
 
 /// What a learned exclusion rests on. It changes nothing; it is for whoever answers for the exclusion.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ExclusionEvidence {
     /// Requests that were blocked for what is excluded.
@@ -56,6 +59,7 @@ pub struct ExclusionEvidence {
 
 /// An id of a rule, or a range of them as text.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum RuleRange {
     /// An id.
@@ -83,6 +87,17 @@ impl<'de> Deserialize<'de> for Expiry {
             D::Error::custom(format!("\"{text}\" is no day: write it as 2027-01-31, or `never`"))
         };
         Date::from_str(&text).map(Self::After).map_err(refuse)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Expiry {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Expiry".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^(never|[0-9]{4}-[0-9]{2}-[0-9]{2})$" })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What README.md says from a clone to a refused attack, on an Envoy that has never heard of us.
+//! The steps of README.md from a clone to a blocked attack, on an Envoy that has never heard of us.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -132,7 +132,7 @@ fn check(stack: &Stack, attack: &str, harmless: &str) {
 
 #[test]
 fn an_envoy_of_ones_own_refuses_the_attack_of_the_readme() {
-    let steps = section("README.md", "From a clone to a refused attack");
+    let steps = section("README.md", "Attach your own Envoy");
     let beside = section("envoy-configs/quickstart/README.md", "To put it in front of your own");
     for word in OF_THE_MANAGER.into_iter().chain([OF_EACH_ROUTE, CLUSTER]) {
         for text in [&steps, &beside] {

@@ -34,8 +34,11 @@ fn config_maps(file: &Path) -> Vec<(String, BTreeMap<String, String>)> {
     documents.map(read).collect()
 }
 
-/// Everything that pods find in their volumes.
-fn mounted(folder: &Folder) {
+/// The volumes that the Job before an upgrade mounts.
+const OF_THE_CHECK: [&str; 4] = ["secrets/", "rules/", "rules-of/", "rules-image/"];
+
+/// Writes the files of the volumes whose names begin so; an empty start is all of them.
+fn mounted(folder: &Folder, starts: &[&str]) {
     let authority = Authority::new().unwrap();
     let pair = authority.issue("glacis-ext-proc").unwrap();
     let rule = |id| format!("SecRule ARGS:a \"@streq {id}\" \"id:{id},phase:2,pass\"\n");
@@ -51,6 +54,9 @@ fn mounted(folder: &Folder) {
         ("rules-of/team-rules/team.conf", rule(2)),
         ("rules-image/image.conf", rule(3)),
     ] {
+        if !starts.iter().any(|start| name.starts_with(start)) {
+            continue;
+        }
         fs::create_dir_all(folder.file(name).parent().unwrap()).unwrap();
         folder.write(name, &text).unwrap();
     }
@@ -58,14 +64,20 @@ fn mounted(folder: &Folder) {
 
 #[test]
 fn services_accept_what_the_chart_configures() {
-    let folder = Folder::new(&folder("charts")).unwrap();
-    mounted(&folder);
+    let [folder, check] =
+        ["charts", "charts-check"].map(|name| Folder::new(&folder(name)).unwrap());
+    mounted(&folder, &[""]);
+    mounted(&check, &OF_THE_CHECK);
     let [crs, module] = [settings::crs().unwrap(), settings::wasm().unwrap()];
     let mut tried = BTreeSet::new();
     for entry in fs::read_dir(settings::root().join(GOLDEN)).unwrap() {
         let golden = entry.unwrap().path();
         for (name, files) in config_maps(&golden) {
-            let (program, file) = match name {
+            let (of_whom, folder) = match name.strip_suffix("-check") {
+                Some(of_whom) => (of_whom, &check),
+                None => (name.as_str(), &folder),
+            };
+            let (program, file) = match of_whom {
                 name if name.ends_with("-ext-proc") => (settings::ext_proc(), "ext-proc.yaml"),
                 name if name.ends_with("-ext-authz") => (settings::ext_authz(), "ext-authz.yaml"),
                 _ => continue,
@@ -77,10 +89,10 @@ fn services_accept_what_the_chart_configures() {
             if !tried.insert(config.clone()) {
                 continue;
             }
-            accepts(&program.unwrap(), &folder, file, &config, &golden);
+            accepts(&program.unwrap(), folder, file, &config, &golden);
         }
     }
-    assert!(tried.len() >= 8, "{}", tried.len());
+    assert!(tried.len() >= 16, "{}", tried.len());
 }
 
 /// Has a service look at a configuration, which comes `from` a file of the repository.
@@ -103,6 +115,33 @@ fn services_accept_what_compose_mounts() {
         let config = fs::read_to_string(&mounted).unwrap();
         let config = config.replace("/usr/share/glacis/crs", &crs);
         accepts(&program.unwrap(), &folder, file, &config, &mounted);
+    }
+}
+
+/// A named volume is filled from an image only while it is empty: after an upgrade it would keep the old module. So the
+/// service that fills it copies, and no other service writes to it.
+#[test]
+fn compose_copies_the_module_at_each_start() {
+    let read = |file: &str| fs::read_to_string(settings::root().join(file)).unwrap();
+    let compose: Value = serde_saphyr::from_str(&read("docker-compose.yaml")).unwrap();
+    let services = compose["services"].as_object().unwrap();
+    let volumes = |service: &Value| service["volumes"].as_array().cloned().unwrap_or_default();
+    let mounts = services.iter().flat_map(|(name, service)| {
+        volumes(service).into_iter().map(move |volume| (name, volume.as_str().unwrap().to_owned()))
+    });
+    let named: Vec<_> = mounts.filter(|(_, volume)| volume.starts_with("module:")).collect();
+    let writers: Vec<_> = named.iter().filter(|(_, volume)| !volume.ends_with(":ro")).collect();
+    assert_eq!(writers, [&(&"module".to_owned(), "module:/shared".to_owned())], "{named:?}");
+    let target = services["module"]["build"]["target"].as_str().unwrap();
+    let dockerfile = read("Dockerfile");
+    let (_, stage) = dockerfile.split_once(&format!(" AS {target}\n")).unwrap();
+    let stage = stage.split("\nFROM ").next().unwrap();
+    assert!(
+        stage.contains("CMD ") && stage.contains("cp /module/") && stage.contains("/shared"),
+        "{stage}"
+    );
+    for (name, service) in services.iter().filter(|(name, _)| *name != "module") {
+        assert_eq!(service["restart"], "unless-stopped", "{name}");
     }
 }
 
@@ -130,14 +169,15 @@ fn exchanged_for(template: &str) -> BTreeSet<String> {
 fn pods_are_exchanged_for_what_is_read_at_the_start_only() {
     // Of these a part is read at the start only, which the service and the chart say in other ways.
     for (service, template, in_part) in [
-        ("ext-proc", "glacis.extProcStart", &["audit", "limits", "recent"][..]),
+        ("ext-proc", "glacis.extProcStart", &["audit", "limits", "proposals", "recent"][..]),
         ("ext-authz", "glacis.extAuthzStart", &["store"]),
     ] {
         let (mut read, mut exchanged) = (read_at_the_start(service), exchanged_for(template));
         assert!(read.len() > 10, "{service}: {read:?}");
         for key in in_part {
             read.remove(*key);
-            exchanged.remove(*key);
+            // The chart writes the store of ext-authz without the number of replicas.
+            assert_eq!(exchanged.remove(*key), *key != "store", "{service}: {key}");
         }
         assert_eq!(read, exchanged, "{service}");
     }

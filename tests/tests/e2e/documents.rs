@@ -62,21 +62,31 @@ const COMMANDS: &[(&str, How)] = &[
     ("sample-upstream", Elsewhere("every stack of these tests has one")),
     ("redis-server", Elsewhere("not ours; limits are tested with one")),
     ("envoy -c ", Elsewhere("configs.rs has Envoy validate each file, and stacks run them")),
-    ("helm ", Elsewhere("`cargo xtask charts` renders what each would install")),
+    (
+        "helm ",
+        Elsewhere("`cargo xtask charts` runs those of a page in order against one stored release"),
+    ),
     ("cargo xtask ", Elsewhere("a test of xtask knows the names and options")),
     ("cargo mutants ", Elsewhere("takes hours; `docs/results/mutants.md` has the last run")),
+    ("cargo test --target aarch64-", Elsewhere("takes a cross compiler and qemu")),
+    ("cargo run --target aarch64-", Elsewhere("takes a cross compiler and qemu")),
+    ("cargo build --release -p ", Elsewhere("`cargo xtask newcomer` builds in a new clone")),
     ("cargo build -p glacis-wasm-filter ", Elsewhere("`cargo xtask wasm` runs it")),
     ("kubectl create namespace glacis", Elsewhere("`cargo xtask mesh`")),
     (
         "kubectl apply -f envoy-configs/",
         Elsewhere("`cargo xtask mesh` gives each to an API server"),
     ),
+    ("kubectl -n glacis rollout status ", Elsewhere("takes pods that run")),
+    ("kubectl -n shop get ", Elsewhere("takes a control plane: `cargo xtask mesh`")),
     ("kubectl -n glacis port-forward ", Elsewhere("takes pods that run: tests/mesh/cluster.sh")),
     ("kubectl -n glacis create secret ", Elsewhere("takes a cluster; the chart makes the Secret")),
     ("kubectl -n glacis get secret ", Elsewhere("`cargo xtask mesh`")),
     ("kubectl get ingress ", Elsewhere("takes the cluster of whom it is for")),
     ("kubectl -n ingress-nginx get ", Elsewhere("takes the cluster of whom it is for")),
     ("kubectl -n istio-system get ", Elsewhere("takes the cluster of whom it is for")),
+    ("docker tag ", Elsewhere("takes a daemon and a registry")),
+    ("docker push ", Elsewhere("takes a daemon and a registry")),
     ("docker build ", Elsewhere("takes a daemon; `cargo xtask image` makes the same without one")),
 ];
 
@@ -146,6 +156,41 @@ fn commands(text: &str) -> Vec<String> {
 fn commands_are_found() {
     let text = "```\ncargo a   # why\n$ glacis b\nshown\ncurl c \\\n  -d x\n```\n```yaml\nhelm: d\n```\ncargo e\n";
     assert_eq!(commands(text), ["cargo a", "glacis b", "curl c -d x"]);
+}
+
+/// The first commands of programs that a page uses before it says where they come from: in the line `export PATH=`, or
+/// above it.
+fn programs_before_their_path(text: &str, builds: &[(&str, &str)]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (program, needs) in builds {
+        let mut above = String::new();
+        for line in text.lines().map(str::trim_start) {
+            if line.split(' ').next() == Some(program) {
+                if !(above.contains("export PATH=") && above.contains(needs)) {
+                    wrong.push(format!("`{line}`: where does {program} come from?"));
+                }
+                break;
+            }
+            above.extend([line, "\n"]);
+        }
+    }
+    wrong
+}
+
+/// A newcomer has none of these programs installed.
+#[test]
+fn pages_for_newcomers_put_programs_on_the_path() {
+    const BUILDS: &[(&str, &str)] = &[
+        ("glacis-ext-proc", "cargo build --release -p glacis-ext-proc"),
+        ("sample-upstream", "--bin sample-upstream"),
+        ("envoy", ".fetched/envoy-"),
+    ];
+    for page in ["README.md", "envoy-configs/quickstart/README.md"] {
+        let text = fs::read_to_string(settings::root().join(page)).unwrap();
+        assert_eq!(programs_before_their_path(&text, BUILDS), [""; 0], "{page}");
+    }
+    let without = "```\ncargo xtask wasm\nsample-upstream\n```\n";
+    assert_eq!(programs_before_their_path(without, BUILDS).len(), 1);
 }
 
 /// A test that nobody finds is written a second time.

@@ -48,6 +48,9 @@ fn once() {
     ] {
         assert!(told.contains(words), "no {words:?} in\n{told}");
     }
+    let mut lines = told.lines().filter(|line| !line.starts_with("Taken by somebody else"));
+    let first = lines.next().unwrap_or_default();
+    assert!(first.starts_with("Console: http://localhost:"), "{told}");
 }
 
 /// A running `up`, with the port of Envoy.
@@ -55,6 +58,8 @@ fn running(folder: &Folder) -> (Process, u16) {
     let process = up(folder, &[]);
     eventually("up is up", UP, || folder.read(LOG).contains("Ctrl-C stops everything"));
     let told = folder.read(LOG);
+    let next = told.find("Next steps:").unwrap();
+    assert!(told.find("Try:").unwrap() < next && told[next..].contains("docs/attach.md"), "{told}");
     let (_, rest) = told.split_once("curl -i http://localhost:").unwrap();
     let port = rest.split('/').next().unwrap().parse().unwrap();
     assert!(listens(port), "{told}");

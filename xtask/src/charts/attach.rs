@@ -21,7 +21,7 @@ pub(super) fn compare(helm: &Helm, write: bool) -> Outcome<Vec<String>> {
         let has_template = !template.is_empty();
         let template = format!("templates/{template}.yaml");
         let values_file = values_file.to_string_lossy();
-        let mut arguments = vec!["--values", &values_file];
+        let mut arguments = vec!["--no-hooks", "--values", &values_file];
         if has_template {
             arguments.extend(["--show-only", &template]);
         }

@@ -9,6 +9,21 @@ const REFUSED: &[(&[&str], &str)] = &[
     (&["extProc.replicas=0"], "/extProc/replicas"),
     (&["extProc.config.mode=blocking"], "/extProc/config/mode"),
     (&["extProc.config.paranoia=5"], "/extProc/config/paranoia"),
+    (&["extProc.config.profiles.api.paranoia=5"], "/extProc/config/profiles/api/paranoia"),
+    (&["extProc.config.paranioa=2"], "additional properties 'paranioa' not allowed"),
+    (&["extProc.config.exclusions[0].reason=x"], "missing properties 'owner', 'expires'"),
+    (&["extProc.config.audit.format=cef"], "/extProc/config/audit/format"),
+    (&["extAuthz.config.polices[0].name=x"], "additional properties 'polices' not allowed"),
+    (&["extAuthz.config.otherwise=block"], "/extAuthz/config/otherwise"),
+    (&["image.registry=https://foo/"], "/image/registry"),
+    (
+        &["extProc.autoscaling.minReplicas=5", "extProc.autoscaling.maxReplicas=2"],
+        "extProc.autoscaling: minReplicas (5) is greater than maxReplicas (2)",
+    ),
+    (
+        &["extAuthz.autoscaling.minReplicas=5", "extAuthz.autoscaling.maxReplicas=2"],
+        "extAuthz.autoscaling: minReplicas (5) is greater than maxReplicas (2)",
+    ),
     (
         &["extProc.config.listen.tcp=x"],
         "extProc.config.listen: this part of the configuration is the chart's",

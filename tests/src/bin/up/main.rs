@@ -101,6 +101,7 @@ fn stopped() -> Outcome<bool> {
 fn bring_up(options: &Options) -> Outcome<(Stack, Identity, bool)> {
     let begun = Instant::now();
     let ports = choose_ports()?;
+    println!("Console: http://localhost:{}/ (in some seconds)\n", ports.ext_proc_admin);
     println!("Starting ext-proc with the OWASP CRS, ext-authz, a sample upstream and Envoy …");
     // What rules cost is counted in few requests, unless it is to be seen.
     let processor = match options.pictures {
@@ -143,13 +144,15 @@ fn folder() -> PathBuf {
     std::env::temp_dir().join(format!("glacis-up-{}", std::process::id()))
 }
 
-/// What to try now.
+/// What to try now, and what to read then.
 fn invitation(stack: &Stack, identity: &Identity) -> String {
     let Ports { proxy, admin, ext_proc_admin, .. } = stack.ports;
     let (keys, authz_admin) = (identity.proxy, identity.admin);
     let (audit, access) = (stack.folder.file(ext_proc::AUDIT), stack.folder.file(envoy::LOG));
     format!(
         "
+Console: http://localhost:{ext_proc_admin}/ lists the blocked requests; click one for its rules and the narrowest exclusion.
+
 Try:
   an ordinary page      curl -i http://localhost:{proxy}/
   SQL injection         curl -i \"http://localhost:{proxy}/echo?id=1%27%20OR%201%3D1--%20-\"
@@ -160,8 +163,13 @@ Try:
   without a key         curl -i http://localhost:{keys}/orders/42
   with a key            curl -i -H \"x-api-key: demo-key\" http://localhost:{keys}/orders/42
   metrics of ext-authz  curl -s http://localhost:{authz_admin}/metrics
-  who was refused, why  tail -n 1 {}
-  every request         tail {}
+  audit records         tail -n 1 {}
+  access log            tail {}
+
+Next steps:
+  1. Send an attack of the list above and open it on the console.
+  2. Put Glacis in front of your upstream: README.md, \"Attach your own Envoy\"; in Kubernetes: docs/attach.md.
+  3. Start in detection mode, resolve false alarms, then block: docs/tuning.md.
 
 Ctrl-C stops everything.",
         audit.display(),
