@@ -399,10 +399,11 @@ fn patches(parser: &mut Parser) -> Result<Command, lexopt::Error> {
 }
 
 fn import(parser: &mut Parser) -> Result<Command, lexopt::Error> {
-    let (mut form, mut files) = (None, Vec::new());
+    let (mut form, mut files, mut crs) = (None, Vec::new(), None);
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(IMPORT_HELP)),
+            Arg::Long("crs") => crs = Some(parser.value()?.into()),
             Arg::Value(word) if form.is_none() => form = Some(word.string()?),
             Arg::Value(file) => files.push(file.into()),
             _ => return Err(argument.unexpected()),
@@ -411,10 +412,11 @@ fn import(parser: &mut Parser) -> Result<Command, lexopt::Error> {
     let form = form.unwrap_or_default();
     let form = ImportForm::ALL.into_iter().find(|known| known.name() == form);
     match form {
-        Some(form) if !files.is_empty() => Ok(Command::Import(ImportOptions { form, files })),
+        Some(form) if !files.is_empty() => Ok(Command::Import(ImportOptions { form, files, crs })),
         Some(_) => Err("import needs files: import ingress-nginx FILE.yaml…".into()),
         None => {
-            Err("import needs ingress-nginx, coraza-proxy-wasm, coraza-caddy or modsecurity".into())
+            Err("import needs ingress-nginx, coraza-proxy-wasm, coraza-caddy, modsecurity or nginx"
+                .into())
         }
     }
 }

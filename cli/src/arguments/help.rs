@@ -71,14 +71,18 @@ Redis, all services and filters follow within two seconds. remove exits with 1 w
 pub(super) const IMPORT_HELP: &str = "\
 Print the rules of another web application firewall as a configuration of ext-proc.
 
-Usage: glacis import FORM FILE…
+Usage: glacis import FORM [--crs DIR] FILE…
 
   ingress-nginx       Ingresses with ModSecurity's annotations, and the controller's ConfigMap, in YAML
   coraza-proxy-wasm   its configuration, alone or in a WasmPlugin or Envoy's configuration
   coraza-caddy        a Caddyfile, or Caddy's JSON
-  modsecurity         SecLang: main.conf, modsecurity.conf
+  modsecurity         SecLang: main.conf, modsecurity.conf; or an nginx.conf
+  nginx               nginx.conf, with the rules of each server and location
 
-What cannot be carried over stands as comments in what is printed.
+      --crs DIR       the folder of CRS on this machine (/usr/share/glacis/crs, as in the images)
+
+Every directive is in what is printed: as a key, as SecLang, or in a comment with the reason. Included files
+are read. Several FILEs make one document.
 ";
 
 pub(super) const GEO_HELP: &str = "\

@@ -40,11 +40,17 @@ pub(crate) enum ImportForm {
     CorazaProxyWasm,
     CorazaCaddy,
     ModSecurity,
+    Nginx,
 }
 
 impl ImportForm {
-    pub(super) const ALL: [Self; 4] =
-        [Self::IngressNginx, Self::CorazaProxyWasm, Self::CorazaCaddy, Self::ModSecurity];
+    pub(super) const ALL: [Self; 5] = [
+        Self::IngressNginx,
+        Self::CorazaProxyWasm,
+        Self::CorazaCaddy,
+        Self::ModSecurity,
+        Self::Nginx,
+    ];
 
     /// As it is called on the command line.
     pub(crate) const fn name(self) -> &'static str {
@@ -53,6 +59,7 @@ impl ImportForm {
             Self::CorazaProxyWasm => "coraza-proxy-wasm",
             Self::CorazaCaddy => "coraza-caddy",
             Self::ModSecurity => "modsecurity",
+            Self::Nginx => "nginx",
         }
     }
 }
@@ -62,6 +69,8 @@ impl ImportForm {
 pub(crate) struct ImportOptions {
     pub(crate) form: ImportForm,
     pub(crate) files: Vec<PathBuf>,
+    /// The folder of CRS on this machine.
+    pub(crate) crs: Option<PathBuf>,
 }
 
 /// `glacis bundle`.
