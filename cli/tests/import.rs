@@ -244,9 +244,12 @@ fn what_is_not_there_is_said() {
         folder.file("aws.json", "{\n  \"Name\": \"a\",\n  \"Rules\": [{\"Priority\": 1}]\n}\n");
     let plain = folder.file("nginx.conf", "http {\n  server { listen 80; }\n}\n");
     for (arguments, expected) in [
-        ("import", "import needs ingress-nginx"),
-        ("import aws-waf a", "import needs ingress-nginx"),
-        ("import modsecurity", "import needs files"),
+        ("import", "<FORM> <FILE>..."),
+        (
+            "import aws-waf a",
+            "[possible values: ingress-nginx, coraza-proxy-wasm, coraza-caddy, modsecurity, nginx]",
+        ),
+        ("import modsecurity", "<FILE>..."),
         ("import modsecurity import/none", "import/none"),
         ("import modsecurity --crs /nowhere import/main.conf", "/nowhere: there is no such folder"),
         (
