@@ -5,12 +5,35 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::Path;
 use std::time::Duration;
 
+use crate::output::Fault;
+
 /// How long connecting, and each read and write, may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The most bytes of an answer: an Envoy with ten thousand clusters stays below.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of a file with a token.
 const TOKEN_BYTES_MAX: u64 = 8_192;
+
+/// Why there is no answer from an admin port.
+#[derive(Debug)]
+pub(crate) enum AdminError {
+    /// Nothing is there, or it does not finish its answer.
+    Unreachable(String),
+    /// The answer is not the one of an admin port that was meant.
+    Answer(String),
+}
+
+impl AdminError {
+    /// As a fault, with the address.
+    pub(crate) fn fault(self, address: &str) -> Fault {
+        match self {
+            Self::Unreachable(message) => Fault::Unreachable(format!(
+                "{address}: {message}: is the service running? --admin HOST:PORT names another port"
+            )),
+            Self::Answer(message) => Fault::Input(format!("{address}: {message}")),
+        }
+    }
+}
 
 /// An admin port.
 pub(crate) struct Admin {
@@ -37,7 +60,7 @@ impl Admin {
     ///
     /// # Errors
     /// When there is no answer, or another than 200: a sentence.
-    pub(crate) fn get(&self, path: &str) -> Result<String, String> {
+    pub(crate) fn get(&self, path: &str) -> Result<String, AdminError> {
         self.ask("GET", path, None)
     }
 
@@ -50,31 +73,12 @@ impl Admin {
         method: &str,
         path: &str,
         body: Option<&str>,
-    ) -> Result<String, String> {
+    ) -> Result<String, AdminError> {
         let request = self.request(method, path, body);
-        let answer = self.exchange(&request).map_err(|error| error.to_string())?;
-        let split = answer.windows(4).position(|window| window == b"\r\n\r\n");
-        let (head, body) = match split.and_then(|at| answer.split_at_checked(at)) {
-            Some((head, rest)) => (head, rest.get(4..).unwrap_or_default()),
-            None => return Err("the answer is no HTTP".to_owned()),
-        };
-        let head = String::from_utf8_lossy(head).to_ascii_lowercase();
-        let body = match head.contains("\r\ntransfer-encoding: chunked") {
-            true => unchunked(body).ok_or("the answer ends early")?,
-            false => body.to_vec(),
-        };
-        let body = String::from_utf8(body).map_err(|_| "the answer is no text".to_owned())?;
-        match head.split(' ').nth(1) {
-            Some("200") => Ok(body),
-            Some("401") => Err("the admin port wants a token: write --token-file FILE".to_owned()),
-            _ => {
-                let line = head.lines().next().unwrap_or_default();
-                let why = body.lines().next().unwrap_or_default();
-                Err(format!("{path} is answered {line:?}, {why:?}: is this the right admin port?"))
-            }
-        }
+        let unreachable = |error: std::io::Error| AdminError::Unreachable(error.to_string());
+        let answer = self.exchange(&request).map_err(unreachable)?;
+        read(&answer, path).map_err(AdminError::Answer)
     }
-
     fn request(&self, method: &str, path: &str, body: Option<&str>) -> String {
         let mut head =
             format!("{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", self.address);
@@ -99,6 +103,31 @@ impl Admin {
             }
         }
         Err(last)
+    }
+}
+
+/// The body of an answer to a request of `path`.
+fn read(answer: &[u8], path: &str) -> Result<String, String> {
+    let split = answer.windows(4).position(|window| window == b"\r\n\r\n");
+    let (head, body) = match split.and_then(|at| answer.split_at_checked(at)) {
+        Some((head, rest)) => (head, rest.get(4..).unwrap_or_default()),
+        None => return Err("the answer is no HTTP".to_owned()),
+    };
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    let body = match head.contains("\r\ntransfer-encoding: chunked") {
+        true => unchunked(body).ok_or("the answer ends early")?,
+        false => body.to_vec(),
+    };
+    let body = String::from_utf8(body).map_err(|_| "the answer is no text".to_owned())?;
+    match head.split(' ').nth(1) {
+        Some("200") => Ok(body),
+        Some("401") => Err("the admin port wants a token: write --token-file FILE".to_owned()),
+        _ => {
+            let line = head.lines().next().unwrap_or_default();
+            let why = body.lines().next().unwrap_or_default();
+            let path = path.split('?').next().unwrap_or_default();
+            Err(format!("{path} is answered {line:?}, {why:?}: is this the right admin port?"))
+        }
     }
 }
 

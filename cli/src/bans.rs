@@ -46,7 +46,7 @@ pub(crate) fn run(options: &BansOptions) -> Result<Outcome, Fault> {
 
 fn ask(admin: &Admin, method: &str, path: &str, body: &str) -> Result<Value, Fault> {
     let told = admin.ask(method, path, Some(body).filter(|body| !body.is_empty()));
-    let told = told.map_err(|error| Fault::Input(format!("{}: {error}", admin.address())))?;
+    let told = told.map_err(|error| error.fault(admin.address()))?;
     let not_ours = |_| Fault::Input(format!("{}: the answer is no JSON", admin.address()));
     serde_json::from_str(&told).map_err(not_ours)
 }

@@ -27,6 +27,7 @@ use serde_json::value::RawValue;
 use crate::{
     arguments::EvalOptions,
     eval::Lines,
+    input,
     inspect::{inspect, status},
     output::{self, Fault, Outcome},
     record::Record,
@@ -100,7 +101,7 @@ pub(crate) fn run(options: &EvalOptions) -> Result<Outcome, Fault> {
     let program = Arc::new(ruleset::load(&rules, options.quiet)?);
     let load_ms = begin.elapsed().as_secs_f64() * 1e3;
 
-    let corpus = read(options.requests.as_deref())?;
+    let corpus = read_lines(input::open(&options.requests, options.quiet)?)?;
     let body_chunk = options.body_chunk.unwrap_or(usize::MAX);
     let mut bench = Bench::new(program, options.reuse, body_chunk, weights);
     bench.warm_up(&corpus, duration / 5);
@@ -162,7 +163,10 @@ pub(crate) struct Case {
 
 /// All requests of a file, or of standard input; one at least.
 pub(crate) fn read(path: Option<&Path>) -> Result<Vec<Case>, Fault> {
-    let mut lines = Lines::open(path)?;
+    read_lines(Lines::open(path)?)
+}
+
+fn read_lines(mut lines: Lines) -> Result<Vec<Case>, Fault> {
     let mut corpus = Vec::new();
     loop {
         let batch = lines.batch(usize::MAX)?;

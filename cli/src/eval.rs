@@ -17,6 +17,8 @@ use glacis_second_opinion::{Evidence, Weights};
 
 use crate::{
     arguments::EvalOptions,
+    expect::Expected,
+    input,
     inspect::{inspect, status},
     output::{self, Fault, Outcome},
     record::{ErrorRecord, Record},
@@ -46,16 +48,21 @@ pub(crate) fn run(options: &EvalOptions) -> Result<Outcome, Fault> {
         weights: weights.as_ref(),
     };
     let mut workers: Vec<Worker<'_>> = (0..options.jobs).map(worker).collect();
-    let mut lines = Lines::open(options.requests.as_deref())?;
+    let mut lines = input::open(&options.requests, options.quiet)?;
     let mut out = output::results();
     let mut outcome = Outcome::Clean;
+    let mut expected = options.expect.as_deref().map(Expected::read).transpose()?;
     loop {
         let batch = lines.batch(BATCH_LINES * workers.len())?;
         if batch.is_empty() {
-            return Ok(outcome);
+            let differs = expected.is_some_and(Expected::finish);
+            return Ok(if differs { Outcome::Unexpected } else { outcome });
         }
         for answer in evaluate(&batch, &mut workers, Worker::answer) {
             out.write_all(&answer.line)?;
+            if let Some(expected) = &mut expected {
+                expected.compare(&answer.line);
+            }
             if answer.malformed {
                 outcome = Outcome::Findings;
             }
@@ -178,7 +185,7 @@ pub(crate) struct Lines {
 impl Lines {
     /// Opens the file, or standard input.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, Fault> {
-        let Some(path) = path else {
+        let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
             let input =
                 BufReader::with_capacity(READ_BYTES, Box::new(io::stdin()) as Box<dyn Read>);
             return Ok(Self { name: "standard input".to_owned(), input, number: 0 });
@@ -191,6 +198,30 @@ impl Lines {
             }
             Err(error) => Err(Fault::Input(format!("{name}: {error}"))),
         }
+    }
+
+    /// Lines that are already in memory.
+    pub(crate) fn of_memory(name: String, text: Vec<u8>) -> Self {
+        let text: Box<dyn Read> = Box::new(io::Cursor::new(text));
+        Self { name, input: BufReader::with_capacity(READ_BYTES, text), number: 0 }
+    }
+
+    /// The bytes that come next, without taking them; none at the end.
+    pub(crate) fn peek(&mut self) -> Result<&[u8], Fault> {
+        let (name, number) = (self.name.clone(), self.number + 1);
+        let fault = |error: io::Error| Fault::Input(format!("{name}: line {number}: {error}"));
+        self.input.fill_buf().map_err(fault)
+    }
+
+    /// All that is left, up to `max` bytes.
+    pub(crate) fn rest(mut self, max: u64) -> Result<(String, Vec<u8>), Fault> {
+        let mut text = Vec::new();
+        let read = (&mut self.input).take(max.saturating_add(1)).read_to_end(&mut text);
+        read.map_err(|error| self.fault(&error))?;
+        if text.len() as u64 > max {
+            return Err(Fault::Input(format!("{}: larger than {max} bytes", self.name)));
+        }
+        Ok((self.name, text))
     }
 
     /// At most `max` lines, fewer when more would have to be waited for; none at the end.

@@ -7,7 +7,7 @@ use glacis_explain::{Occasion, Show, explain, read};
 
 use crate::{
     arguments::ExplainOptions,
-    eval::Lines,
+    input,
     inspect::now,
     output::{self, Fault, Outcome},
     ruleset::{self, Rebuilt},
@@ -19,7 +19,7 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<Outcome, Fault> {
     let (rules, weights) = second_opinion::rules(&options.rules, options.second_opinion.as_ref())?;
     let program = Arc::new(ruleset::load(&rules, options.quiet)?);
     let mut transaction = Transaction::new(program).with_trace();
-    let mut lines = Lines::open(options.requests.as_deref())?;
+    let mut lines = input::open(&options.requests, options.quiet)?;
     let mut out = output::results();
     let mut given = Rebuilt::new(&rules, Limits::default());
     let (mut outcome, mut count) = (Outcome::Clean, 0);

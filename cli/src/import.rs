@@ -1,20 +1,49 @@
 //! `glacis import`: the rules of another web application firewall as profiles of ext-proc.
 //!
-//! The configuration is printed; what could not be carried over stands in it as comments, and is counted on standard
-//! error. Nothing is left out silently.
+//! Prints the configuration. Every directive of the input is in it: as a key, as SecLang, or in a comment with the reason.
+//! What is printed loads as it is, where the folder of CRS is on this machine.
 
-mod directives;
+mod carry;
+mod check;
+mod crs_files;
+mod nginx;
 mod print;
+mod reader;
 mod sources;
+mod statement;
 
-use std::io::Write as _;
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
 
-use glacis_engine::{Input, Limits, Program};
-use glacis_rules::FileSource;
+use crate::{
+    arguments::ImportOptions,
+    output::{self, Fault, Outcome},
+};
+use crs_files::Crs;
+use statement::Statement;
 
-use crate::arguments::ImportOptions;
-use crate::output::{self, Fault, Outcome};
-use directives::Directive;
+/// Bytes of a file that is named on the command line.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// The folder of CRS in our images.
+const CRS_OF_IMAGES: &str = "/usr/share/glacis/crs";
+
+/// A part of a ruleset, in the order in which the other firewall loads them.
+#[derive(Clone, Debug)]
+enum Piece {
+    /// SecLang, and where it is.
+    Text { text: String, file: String, line: usize },
+    /// A file, and the file that names it.
+    File { path: String, by: String },
+    /// A base configuration that is not at hand.
+    Base(String),
+    /// CRS, switched on by something else than an `Include`.
+    Crs(String),
+}
 
 /// One set of rules as the other firewall has it.
 #[derive(Debug, Default)]
@@ -23,14 +52,19 @@ struct Given {
     name: Option<String>,
     /// For whom it is: hosts, paths, objects.
     used_by: Vec<String>,
-    /// Whether there is CRS, as far as a switch says it.
-    crs: bool,
-    /// Whether the firewall is on, as far as a switch says it.
+    /// Whether a switch other than `SecRuleEngine` turns it on or off.
     mode: Option<&'static str>,
-    /// SecLang.
-    text: String,
+    pieces: Vec<Piece>,
     /// What was seen and cannot be carried over.
     lost: Vec<String>,
+    /// Whether the rules of the default profile follow its own.
+    inherits: bool,
+    /// Whether, of settings in several pieces, the first one holds: libmodsecurity merges them so.
+    first_wins: bool,
+    /// Whether rules can be taken away before they are defined, as in libmodsecurity.
+    removals_apply_anywhere: bool,
+    /// Whether paths in it are those of this machine.
+    is_local: bool,
 }
 
 /// The same as a profile of ours.
@@ -40,107 +74,116 @@ struct Profile {
     used_by: Vec<String>,
     mode: Option<&'static str>,
     crs: bool,
-    /// Files with rules, to be brought along.
-    rules: Vec<String>,
-    /// SecLang that stood before CRS.
-    setup: Vec<String>,
-    /// SecLang.
-    directives: Vec<String>,
+    /// Whether what it does not have itself is that of the default profile.
+    inherits: bool,
+    /// What is before CRS.
+    setup: Vec<Statement>,
+    directives: Vec<Statement>,
     lost: Vec<String>,
+    notes: Vec<String>,
 }
 
 /// Prints the configuration.
 pub(crate) fn run(options: &ImportOptions) -> Result<Outcome, Fault> {
+    let folder = crs_folder(options)?;
+    let crs = Crs::read(folder.as_deref());
     let mut given = Vec::new();
     for file in &options.files {
-        let fault = |problem: String| Fault::Input(format!("{}: {problem}", file.display()));
-        let text = std::fs::read_to_string(file).map_err(|error| fault(error.to_string()))?;
-        given.extend(sources::read(options.form, &text).map_err(fault)?);
+        let read = sources::read(options.form, file, &text_of(file)?);
+        given.extend(read.map_err(|problem| fault(file, &problem))?);
     }
-    if given.is_empty() {
-        let message = format!("nothing of {} was found in these files", options.form.name());
-        return Err(Fault::Input(message));
+    let form = options.form.name();
+    let (mut profiles, recognised) = carry::profiles(&sources::combined(options.form, given), &crs);
+    if profiles.is_empty() || recognised == 0 {
+        return Err(Fault::Input(format!("nothing of {form} was found in these files")));
     }
-    let profiles: Vec<Profile> = given.into_iter().map(carry).collect();
+    for profile in &mut profiles {
+        check::settle(profile, folder.as_deref()).map_err(|problem| {
+            let name = profile.name.as_deref().unwrap_or("the default profile");
+            Fault::Input(format!("{name}: what is imported does not load: {problem}"))
+        })?;
+    }
+    each_comment_once(&mut profiles);
+    let printed = print::Printed {
+        form: options.form,
+        crs: options.crs.as_deref().map_or_else(|| CRS_OF_IMAGES.to_owned(), absolute),
+        crs_is_given: options.crs.is_some(),
+    };
     let mut out = output::results();
-    out.write_all(print::configuration(options.form, &profiles).as_bytes())?;
+    out.write_all(printed.configuration(&profiles).as_bytes())?;
     out.flush()?;
     let lost: usize = profiles.iter().map(|profile| profile.lost.len()).sum();
     output::remark(format_args!(
         "profiles: {}; not carried over, and named in comments: {lost}",
         profiles.len()
     ));
+    if folder.is_none() && profiles.iter().any(|profile| profile.crs) {
+        output::remark(format_args!(
+            "{CRS_OF_IMAGES} is the folder of CRS in the images of Glacis: elsewhere write --crs DIR"
+        ));
+    }
     Ok(Outcome::Clean)
 }
 
-/// Sorts the directives into what is a key of the configuration, what is SecLang, and what is lost.
-fn carry(given: Given) -> Profile {
-    let Given { name, used_by, crs, mode, text, lost } = given;
-    let mut profile = Profile { name, used_by, mode, crs, lost, ..Profile::default() };
-    let (mut setup, mut kept) = (Vec::new(), Vec::new());
-    for directive in directives::split(&text) {
-        match directive {
-            Directive::Engine(mode) => profile.mode = Some(mode),
-            Directive::Base => {}
-            Directive::Crs => {
-                profile.crs = true;
-                setup.append(&mut kept);
-            }
-            Directive::File(path) => profile.rules.push(path),
-            Directive::Lost(text, why) => profile.lost.push(format!("{text}: {why}")),
-            Directive::Rules(text) if text.lines().any(|line| line.contains(print::is_control)) => {
-                let why = "a control character, which YAML cannot hold: write \\xHH";
-                profile.lost.push(format!("{text}: {why}"));
-            }
-            Directive::Rules(text) => kept.push(text),
-        }
+/// Leaves a comment where it is first: profiles that share files share what is to be said of them.
+fn each_comment_once(profiles: &mut [Profile]) {
+    let mut printed = BTreeSet::new();
+    for profile in profiles {
+        profile.lost.retain(|comment| printed.insert(comment.clone()));
+        profile
+            .notes
+            .retain(|comment| comment.starts_with("mode: ") || printed.insert(comment.clone()));
     }
-    profile.setup = accepted(setup, &mut profile.lost);
-    profile.directives = accepted(kept, &mut profile.lost);
-    profile
 }
 
-/// What the engine accepts; the rest is lost.
-fn accepted(kept: Vec<String>, lost: &mut Vec<String>) -> Vec<String> {
-    if problem(&kept.join("\n")).is_none() {
-        return kept;
-    }
-    // Something in it is not accepted: which, shows when each is looked at alone.
-    let mut accepted = Vec::new();
-    for text in kept {
-        match problem(&text) {
-            Some(why) if !directives::needs_others(&text) => lost.push(format!("{text}: {why}")),
-            _ => accepted.push(text),
+/// The folder of CRS to check with: the named one, or that of our images where there is one.
+fn crs_folder(options: &ImportOptions) -> Result<Option<PathBuf>, Fault> {
+    match &options.crs {
+        Some(folder) => {
+            glacis_rules::crs(folder).map_err(|error| Fault::Input(error.to_string()))?;
+            Ok(Some(folder.clone()))
+        }
+        None => {
+            let folder = PathBuf::from(CRS_OF_IMAGES);
+            Ok(glacis_rules::crs(&folder).is_ok().then_some(folder))
         }
     }
-    accepted
 }
 
-/// Why the engine does not accept a text, in one line.
-fn problem(text: &str) -> Option<String> {
-    let inputs = [Input::Text { name: "imported".to_owned(), text: text.to_owned() }];
-    let errors = Program::build(&inputs, &FileSource::new(), Limits::default()).err()?.to_string();
-    let first = errors.lines().next().unwrap_or_default();
-    // The place is that in a text which nobody has seen.
-    let message = first.split_once(": ").map_or(first, |(_, message)| message);
-    Some(message.to_owned())
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The text of a file; what is not UTF-8 in it is marked.
+fn text_of(file: &Path) -> Result<String, Fault> {
+    let size = fs::metadata(file).map_err(|error| fault(file, &error.to_string()))?.len();
+    if size > FILE_BYTES_MAX {
+        return Err(fault(file, &format!("larger than {FILE_BYTES_MAX} bytes")));
+    }
+    let bytes = fs::read(file).map_err(|error| fault(file, &error.to_string()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
 
-    /// Else the end of a line of theirs would be one of ours, and what follows a key.
-    #[test]
-    fn rules_with_control_characters_are_lost() {
-        let rule = |value: &str| format!("SecRule ARGS \"@rx {value}\" \"id:1,phase:1,deny\"\n");
-        for (value, kept) in [("a", 1), ("a\tb", 1), ("a\rmode: off", 0), ("a\u{85}b", 0)] {
-            let profile = carry(Given { text: rule(value), ..Given::default() });
-            assert_eq!(
-                (profile.directives.len(), profile.lost.len()),
-                (kept, 1 - kept),
-                "{value:?}"
-            );
+fn fault(file: &Path, problem: &str) -> Fault {
+    Fault::Input(format!("{}: {problem}", file.display()))
+}
+
+/// Gives each profile but the first one without a name a name that no other has.
+fn name_all(given: &mut [Given]) {
+    let mut names: BTreeSet<String> = BTreeSet::from(["default".to_owned()]);
+    let mut has_default = false;
+    for (index, given) in given.iter_mut().enumerate() {
+        if given.name.is_none() && !has_default {
+            has_default = true;
+            continue;
         }
+        let wanted = given.name.clone().unwrap_or_else(|| format!("site-{}", index + 1));
+        let mut name = wanted.clone();
+        let mut count = 2;
+        while !names.insert(name.clone()) {
+            name = format!("{wanted}-{count}");
+            count += 1;
+        }
+        given.name = Some(name);
     }
 }

@@ -1,7 +1,5 @@
 //! `glacis learn`: exclusions for what ordinary requests trip over, from recorded requests.
 
-mod har;
-
 use std::{fs, io::Write as _, path::Path, sync::Arc, time::Duration};
 
 use glacis_engine::Limits;
@@ -12,6 +10,7 @@ use glacis_rules::Date;
 use crate::{
     arguments::{LearnFormat, LearnOptions},
     eval::Lines,
+    input::har,
     inspect::now,
     output::{self, Fault, Outcome},
     ruleset::Rebuilt,

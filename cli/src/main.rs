@@ -2,9 +2,9 @@
 //! the cost and the false alarms of rules, runs the regression tests of the CRS, makes tables of countries, shows the state
 //! of breakers, manages bans, imports rulesets, and bundles rules for the wasm-filter.
 //!
-//! Exit status: 0 when all is well, 1 when something was found (an error in rules or input, a failed
-//! test), 2 when the command was called wrongly. Results go to standard output, remarks to standard
-//! error. A reader that goes away ends the command quietly.
+//! Exit status: 0 success, 1 findings (an error in rules or input, a blocked request, a failed test), 2 usage error, 3 a
+//! verdict differs from `--expect`, 4 a service cannot be reached. Results go to standard output, remarks to standard
+//! error. A reader that closes the pipe ends the command quietly.
 
 mod admin;
 mod arguments;
@@ -12,13 +12,16 @@ mod bans;
 mod bench;
 mod bundle;
 mod eval;
+mod expect;
 mod explain;
 mod ftw;
 mod geo;
 mod import;
+mod input;
 mod inspect;
 mod learn;
 mod lint;
+mod manual;
 mod output;
 mod patches;
 mod profile;
@@ -31,7 +34,7 @@ mod train;
 
 use std::process::ExitCode;
 
-use arguments::Command;
+use arguments::{Command, GeoAction, Stop, VERSION};
 use output::{Fault, Outcome};
 
 fn main() -> ExitCode {
@@ -41,14 +44,14 @@ fn main() -> ExitCode {
     }));
     let outcome = match arguments::parse(std::env::args_os()) {
         Ok(command) => run(&command),
-        Err(message) => Err(Fault::Usage(message)),
+        Err(Stop::Help(text)) => output::print(&text),
+        Err(Stop::Usage(message)) => Err(Fault::Usage(message)),
     };
     output::exit(outcome)
 }
 
 fn run(command: &Command) -> Result<Outcome, Fault> {
     match command {
-        Command::Help(text) => output::print(text),
         Command::Lint(options) => lint::run(options),
         Command::Eval(options) if options.bench.is_some() => bench::run(options),
         Command::Eval(options) => eval::run(options),
@@ -57,12 +60,15 @@ fn run(command: &Command) -> Result<Outcome, Fault> {
         Command::Profile(options) => profile::run(options),
         Command::Quantify(options) => quantify::run(options),
         Command::Ftw(options) => ftw::run(options),
-        Command::Geo(options) => geo::run(options),
+        Command::Geo(GeoAction::Build(options)) => geo::run(options),
         Command::Patches(options) => patches::run(options),
         Command::Status(options) => status::run(options),
         Command::Bans(options) => bans::run(options),
         Command::Import(options) => import::run(options),
         Command::Bundle(options) => bundle::run(options),
         Command::Train(options) => train::run(options),
+        Command::Completions(options) => manual::completions(options),
+        Command::Man(options) => manual::pages(options),
+        Command::Version => output::print(&format!("glacis {VERSION}\n")),
     }
 }

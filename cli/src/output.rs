@@ -14,6 +14,8 @@ pub(crate) enum Outcome {
     Clean,
     /// Something was found and has been said.
     Findings,
+    /// A verdict is not the expected one.
+    Unexpected,
 }
 
 /// Why a command could not do its work.
@@ -23,6 +25,8 @@ pub(crate) enum Fault {
     Usage(String),
     /// What it was given is not in order, or could not be read.
     Input(String),
+    /// A service could not be reached.
+    Unreachable(String),
     /// Results could not be written.
     Output(io::Error),
 }
@@ -59,6 +63,7 @@ pub(crate) fn exit(outcome: Result<Outcome, Fault>) -> ExitCode {
     match outcome {
         Ok(Outcome::Clean) => ExitCode::SUCCESS,
         Ok(Outcome::Findings) => ExitCode::from(1),
+        Ok(Outcome::Unexpected) => ExitCode::from(3),
         Err(Fault::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Fault::Output(error)) => {
             remark(format_args!("glacis: standard output: {error}"));
@@ -69,8 +74,12 @@ pub(crate) fn exit(outcome: Result<Outcome, Fault>) -> ExitCode {
             ExitCode::from(1)
         }
         Err(Fault::Usage(message)) => {
-            remark(format_args!("glacis: {message}\nTry `glacis --help`."));
+            remark(message.trim_end());
             ExitCode::from(2)
+        }
+        Err(Fault::Unreachable(message)) => {
+            remark(message);
+            ExitCode::from(4)
         }
     }
 }

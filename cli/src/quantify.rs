@@ -163,7 +163,7 @@ fn count(options: &QuantifyOptions, programs: &[Arc<Program>]) -> Result<Vec<Cou
         let batch = lines.texts(BATCH_LINES * workers.len())?;
         let Some(first) = batch.first() else { break };
         let form =
-            *form.get_or_insert_with(|| options.form.unwrap_or_else(|| input::form_of(first)));
+            *form.get_or_insert_with(|| options.form().unwrap_or_else(|| input::form_of(first)));
         evaluate(&batch, form, &mut workers);
     }
     let mut counts = vec![Counts::default(); programs.len()];

@@ -27,9 +27,7 @@ const FILTER: &str = "^cluster\\.|ext_proc|rbac";
 /// Prints the state of each breaker; one that is not closed is a finding.
 pub(crate) fn run(options: &StatusOptions) -> Result<Outcome, Fault> {
     let admin = Admin::new(&options.admin, options.token_file.as_deref()).map_err(Fault::Input)?;
-    let ask = |path: &str| {
-        admin.get(path).map_err(|error| Fault::Input(format!("{}: {error}", options.admin)))
-    };
+    let ask = |path: &str| admin.get(path).map_err(|error| error.fault(&options.admin));
     let stats = format!("/stats?filter={}", encoded(FILTER));
     let before = ask(&stats)?;
     let mut after = before.clone();

@@ -52,7 +52,7 @@ struct Corpus {
 
 /// Learns, and prints the file of weights.
 pub(crate) fn run(options: &TrainOptions) -> Result<Outcome, Fault> {
-    let mut rules = options.rules.clone();
+    let mut rules = options.rules.to_vec();
     rules.push(Rules::DetectionLevel(LEVEL));
     let program = Arc::new(ruleset::load(&rules, options.quiet)?);
     let mut workers: Vec<Transaction> =

@@ -451,7 +451,10 @@ fn what_is_wrong_is_said() {
     let missing = glacis("learn", b"");
     assert_eq!(missing.status, Some(2));
     let format = glacis("learn --base --format xml", b"");
-    assert!(format.status == Some(2) && format.stderr.contains("auto, requests, audit or har"));
+    assert!(
+        format.status == Some(2)
+            && format.stderr.contains("[possible values: auto, requests, har]")
+    );
     let ran = glacis("learn --base -q", b"no request\n");
     assert_eq!(ran.status, Some(1));
     assert!(ran.stdout.ends_with("exclusions: []\n") && ran.stderr.contains("line 1"), "{ran:?}");

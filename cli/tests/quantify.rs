@@ -179,8 +179,8 @@ fn two_rulesets_are_compared() {
 fn what_is_wrong_is_said() {
     for (arguments, message) in [
         ("quantify", "quantify needs --crs DIR"),
-        ("quantify --crs x --paranoia 5", "--paranoia takes a number from 1 to 4"),
-        ("quantify --crs x --paranoia 0", "--paranoia takes a number from 1 to 4"),
+        ("quantify --crs x --paranoia 5", "is not in 1..=4"),
+        ("quantify --crs x --paranoia 0", "is not in 1..=4"),
     ] {
         let ran = glacis(arguments, b"");
         assert!(ran.status == Some(2) && ran.stderr.contains(message), "{arguments}: {ran:?}");

@@ -1,9 +1,15 @@
 //! A line of requests: what is asked, and what the application answered.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr},
+};
 
 use glacis_engine::Endpoint;
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, MapAccess, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -34,8 +40,8 @@ pub struct Request {
     pub uri: Bytes,
     /// Such as `HTTP/1.1`.
     pub protocol: Bytes,
-    /// Names and values in order.
-    #[serde(default)]
+    /// Names and values in order: a list of pairs, or a map from name to value or values.
+    #[serde(default, deserialize_with = "headers")]
     pub headers: Vec<(Bytes, Bytes)>,
     /// The body, readable; [`Self::body`] is either of the two.
     #[serde(default)]
@@ -56,8 +62,8 @@ pub struct Response {
     /// Such as `HTTP/1.1`, which it is where nothing is said.
     #[serde(default = "http_1_1")]
     pub protocol: Bytes,
-    /// Names and values in order.
-    #[serde(default)]
+    /// Names and values in order: a list of pairs, or a map from name to value or values.
+    #[serde(default, deserialize_with = "headers")]
     pub headers: Vec<(Bytes, Bytes)>,
     /// The body, readable; [`Self::body`] is either of the two.
     #[serde(default)]
@@ -76,6 +82,54 @@ impl Response {
 
 fn either<'b>(text: Option<&'b Bytes>, base64: Option<&'b Base64>) -> Option<&'b [u8]> {
     text.map(|text| &*text.0).or_else(|| base64.map(|base64| &*base64.0))
+}
+
+/// Reads `[[name, value]…]`, `{name: value}` or `{name: [value…]}`.
+fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(Bytes, Bytes)>, D::Error> {
+    struct HeadersVisitor;
+
+    impl<'de> Visitor<'de> for HeadersVisitor {
+        type Value = Vec<(Bytes, Bytes)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of [name, value] pairs or a map of names to values")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(
+            self,
+            mut list: A,
+        ) -> Result<Vec<(Bytes, Bytes)>, A::Error> {
+            let mut headers = Vec::new();
+            while let Some(pair) = list.next_element()? {
+                headers.push(pair);
+            }
+            Ok(headers)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<(Bytes, Bytes)>, A::Error> {
+            let mut headers = Vec::new();
+            while let Some((name, values)) = map.next_entry::<String, Values>()? {
+                let name = Bytes(name.into_bytes());
+                match values {
+                    Values::One(value) => headers.push((name, value)),
+                    Values::Many(values) => {
+                        headers.extend(values.into_iter().map(|value| (name.clone(), value)));
+                    }
+                }
+            }
+            Ok(headers)
+        }
+    }
+
+    deserializer.deserialize_any(HeadersVisitor)
+}
+
+/// The values of one name.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Values {
+    Many(Vec<Bytes>),
+    One(Bytes),
 }
 
 fn http_1_1() -> Bytes {
@@ -125,11 +179,11 @@ impl Id {
 }
 
 impl<'de> Deserialize<'de> for Id {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         match raw.get().as_bytes().first() {
             Some(b'"' | b'-' | b'0'..=b'9') => Ok(Self(raw)),
-            _ => Err(serde::de::Error::custom("id must be a string or a number")),
+            _ => Err(de::Error::custom("id must be a string or a number")),
         }
     }
 }
@@ -205,5 +259,33 @@ fn explain(error: &serde_json::Error) -> String {
         }
         Some((message, _)) => message.to_owned(),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_pairs_or_a_map() {
+        let pair = |name: &str, value: &str| (Bytes(name.into()), Bytes(value.into()));
+        for (headers, expected) in [
+            (r#"[["host","a"],["x","\u00e9"]]"#, vec![pair("host", "a"), pair("x", "é")]),
+            (
+                r#"{"host":"a","x":["1","2"]}"#,
+                vec![pair("host", "a"), pair("x", "1"), pair("x", "2")],
+            ),
+            (r#"{"x":{"base64":"YQ=="}}"#, vec![pair("x", "a")]),
+        ] {
+            let line = format!(
+                r#"{{"id":1,"method":"GET","uri":"/","protocol":"HTTP/1.1","headers":{headers}}}"#
+            );
+            let request = Request::parse(line.as_bytes()).unwrap();
+            assert_eq!(request.headers, expected, "{headers}");
+        }
+        let line =
+            br#"{"id":1,"method":"GET","uri":"/","protocol":"HTTP/1.1","headers":"host: a"}"#;
+        let error = Request::parse(line).unwrap_err().message;
+        assert!(error.contains("a list of [name, value] pairs or a map"), "{error}");
     }
 }

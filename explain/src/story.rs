@@ -22,6 +22,9 @@ pub(crate) struct Story {
     pub(crate) thresholds: Vec<Threshold>,
     /// Whether more happened than the trace holds.
     pub(crate) cut: bool,
+    /// Whether the text has bookkeeping in full.
+    #[serde(skip)]
+    pub(crate) all: bool,
 }
 
 /// A refusal, or what would be one where rules may not block.
@@ -143,7 +146,14 @@ impl Story {
             rules,
             thresholds: teller.thresholds,
             cut: transaction.flags().trace_cut,
+            all,
         }
+    }
+
+    /// Whether a rule is one of those that the text lists by id only.
+    pub(crate) fn is_collapsed(&self, rule: &RuleStory) -> bool {
+        let refuses = self.refusal.as_ref().is_some_and(|refused| refused.rule == Some(rule.id));
+        !self.all && !refuses && rule.is_bookkeeping()
     }
 }
 
@@ -252,7 +262,20 @@ fn compared(rule: &TracedRule<'_>, found: &TracedMatch) -> Option<Threshold> {
     })
 }
 
+/// The ids of rules of CRS.
+const CRS_IDS: core::ops::RangeInclusive<u32> = 901_000..=999_999;
+
 impl RuleStory {
+    /// Whether it only counts, compares or prepares: it looked at nothing of the request, or is one of CRS's own
+    /// exceptions.
+    fn is_bookkeeping(&self) -> bool {
+        let of_rules =
+            |found: &ValueStory| found.variable.trim_start_matches('&').starts_with("TX");
+        let is_exception = self.excludes && !self.log && CRS_IDS.contains(&self.id);
+        let decides = self.action == "allow" || self.excludes;
+        is_exception || self.matches.iter().all(of_rules) && !decides && CRS_IDS.contains(&self.id)
+    }
+
     fn begin(rule: &TracedRule<'_>) -> Self {
         Self {
             id: rule.id.0,

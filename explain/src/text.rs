@@ -7,7 +7,7 @@ use glacis_second_opinion::Opinion;
 use crate::{
     Explanation,
     exclusion::Exclusion,
-    story::{Refused, RuleStory, Story, Text, ValueStory},
+    story::{Refused, RuleStory, ScoreChange, Story, Text, ValueStory},
 };
 
 /// Characters of a value that are shown.
@@ -68,17 +68,22 @@ fn outcome(story: &Story) -> String {
 }
 
 fn write_rules(out: &mut String, story: &Story) -> fmt::Result {
-    writeln!(out, "\nWhat matched, in order")?;
-    if story.rules.is_empty() {
-        writeln!(out, "  nothing that logs or changes a score")?;
+    writeln!(out, "\nMatched rules")?;
+    let (kept, collapsed): (Vec<_>, Vec<_>) =
+        story.rules.iter().partition(|rule| !story.is_collapsed(rule));
+    if kept.is_empty() {
+        writeln!(out, "  none that logs or changes a score")?;
     }
-    for rule in &story.rules {
+    for rule in kept {
         let refuses = story.refusal.as_ref().is_some_and(|refused| refused.rule == Some(rule.id));
         write_rule(out, rule, refuses)?;
     }
-    if story.rules_left_out > 0 {
-        let count = story.rules_left_out;
-        writeln!(out, "  and {count} that neither log nor change a score (--all shows them)")?;
+    let count = story.rules_left_out + collapsed.len();
+    if count > 0 {
+        let ids: Vec<String> = collapsed.iter().map(|rule| rule.id.to_string()).collect();
+        let named =
+            if ids.is_empty() { String::new() } else { format!(", such as {}", ids.join(" ")) };
+        writeln!(out, "  bookkeeping rules not shown: {count}{named} (--all shows them)")?;
     }
     if story.cut {
         writeln!(out, "  and more: the limit of what is recorded was reached")?;
@@ -132,15 +137,37 @@ fn write_value(out: &mut String, value: &ValueStory) -> fmt::Result {
     writeln!(out)
 }
 
+/// The scores as sums, a line for each member of `TX`. With bookkeeping, each change.
 fn write_scores(out: &mut String, story: &Story) -> fmt::Result {
     if story.scores.is_empty() {
         return Ok(());
     }
     writeln!(out, "\nScores")?;
-    let width = story.scores.iter().map(|change| change.member.len()).max().unwrap_or_default();
-    for change in &story.scores {
-        let (rule, member) = (change.rule, shown(&change.member));
-        writeln!(out, "  {rule}  tx.{member:<width$}  {} -> {}", change.from, change.to)?;
+    let is_collapsed = |change: &ScoreChange| {
+        let mut rules = story.rules.iter();
+        rules.any(|rule| rule.id == change.rule && story.is_collapsed(rule))
+    };
+    let shown_changes: Vec<&ScoreChange> =
+        story.scores.iter().filter(|change| !is_collapsed(change)).collect();
+    let mut members: Vec<&str> = Vec::new();
+    for change in &shown_changes {
+        if !members.contains(&change.member.as_str()) {
+            members.push(&change.member);
+        }
+    }
+    let width = members.iter().map(|member| member.len()).max().unwrap_or_default();
+    for member in members {
+        let of_member = shown_changes.iter().filter(|change| change.member == member);
+        let (mut sum, mut from, mut to) = (String::new(), None, 0);
+        for change in of_member {
+            let by = change.to.saturating_sub(change.from);
+            from.get_or_insert(change.from);
+            to = change.to;
+            write!(sum, "  {by:+} ({})", change.rule)?;
+        }
+        let from = from.unwrap_or_default();
+        let begin = if from == 0 { String::new() } else { format!("{from} ") };
+        writeln!(out, "  tx.{:<width$}  {begin}{} = {to}", shown(member), sum.trim_start())?;
     }
     for threshold in &story.thresholds {
         writeln!(out, "  threshold of {}: {}", shown(&threshold.member), threshold.value)?;
@@ -235,6 +262,7 @@ mod tests {
                 scores: vec![change],
                 thresholds: Vec::new(),
                 cut: false,
+                all: false,
             };
             let id = RawValue::from_string(format!("\"{text}\"")).unwrap();
             let notes = vec![text.to_owned()];

@@ -44,6 +44,12 @@ pub use record::{Record, RecordingSource};
 /// The weights of the second opinion that Glacis ships, learned for CRS 4.25: see `docs/second-opinion.md`.
 pub const WEIGHTS: &str = include_str!("../weights/crs-4.25.json");
 
+/// The release of CRS that Glacis is tested with.
+pub const CRS_VERSION: &str = "4.25.0";
+
+/// The files of that release with their SHA-256, a line each in the format of `sha256sum`.
+pub const CRS_FILES: &str = include_str!("../crs-4.25.0.sha256");
+
 /// The name under which [`base`] appears in messages.
 pub const BASE_NAME: &str = "glacis:base";
 

@@ -1,8 +1,10 @@
 //! Values of options, within their bounds.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
-use lexopt::{Parser, ValueExt as _};
+use glacis_rules::Date;
+
+use super::WeightsFile;
 
 /// Threads at most: more are a slip of the finger.
 const JOBS_MAX: usize = 1_024;
@@ -10,53 +12,71 @@ const JOBS_MAX: usize = 1_024;
 /// Passes over the requests at most.
 const PASSES_MAX: usize = 100_000;
 
-/// Numbers with commas between them.
-pub(super) fn numbers(parser: &mut Parser) -> Result<Vec<u32>, lexopt::Error> {
-    let text = parser.value()?.string()?;
-    let number = |text: &str| text.trim().trim_start_matches("AS").parse::<u32>();
-    let numbers: Result<_, _> = text.split(',').map(number).collect();
-    numbers.map_err(|_| "--only takes numbers of autonomous systems, as 64496,64497".into())
+/// The number of an autonomous system.
+pub(super) fn system(text: &str) -> Result<u32, String> {
+    let number = text.trim().trim_start_matches("AS").parse();
+    number.map_err(|_| "numbers of autonomous systems are written 64496,64497".to_owned())
 }
 
-pub(super) fn jobs(parser: &mut Parser) -> Result<usize, lexopt::Error> {
-    match parser.value()?.parse()? {
-        jobs @ 1..=JOBS_MAX => Ok(jobs),
-        _ => Err(format!("--jobs takes a number from 1 to {JOBS_MAX}").into()),
-    }
+pub(super) fn jobs(text: &str) -> Result<usize, String> {
+    within(text, 1..=JOBS_MAX)
 }
 
-pub(super) fn passes(parser: &mut Parser) -> Result<usize, lexopt::Error> {
-    match parser.value()?.parse()? {
-        passes @ 1..=PASSES_MAX => Ok(passes),
-        _ => Err(format!("--passes takes a number from 1 to {PASSES_MAX}").into()),
-    }
+pub(super) fn passes(text: &str) -> Result<usize, String> {
+    within(text, 1..=PASSES_MAX)
 }
 
-pub(super) fn chunk(parser: &mut Parser) -> Result<usize, lexopt::Error> {
-    match parser.value()?.parse()? {
-        0 => Err("--body-chunk takes a number from 1".into()),
-        chunk => Ok(chunk),
-    }
+pub(super) fn chunk(text: &str) -> Result<usize, String> {
+    within(text, 1..=usize::MAX)
 }
 
-pub(super) fn seconds(parser: &mut Parser) -> Result<Duration, lexopt::Error> {
-    let seconds: f64 = parser.value()?.parse()?;
-    if !(seconds > 0.0 && seconds <= 86_400.0) {
-        return Err("--bench takes a number of seconds above 0, at most 86400".into());
-    }
-    Ok(Duration::from_secs_f64(seconds))
+pub(super) fn l2(text: &str) -> Result<f64, String> {
+    within(text, 1e-9..=10.0)
+}
+
+/// Percent, as a share.
+pub(super) fn false_alarms(text: &str) -> Result<f64, String> {
+    within(text, 0.0..=50.0).map(|percent: f64| percent / 100.0)
+}
+
+fn within<T>(text: &str, range: RangeInclusive<T>) -> Result<T, String>
+where
+    T: Copy + PartialOrd + std::fmt::Display + std::str::FromStr,
+{
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("write a number from {} to {}", range.start(), range.end()))
+}
+
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0 && *seconds <= 86_400.0);
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "write a number of seconds above 0, at most 86400".to_owned())
+}
+
+pub(super) fn date(text: &str) -> Result<String, String> {
+    let read = text.parse::<Date>();
+    read.map(|_| text.to_owned()).map_err(|_| "write it as YYYY-MM-DD".to_owned())
+}
+
+/// Which weights: those that Glacis ships where no file is named.
+pub(super) fn weights(text: &str) -> Result<WeightsFile, String> {
+    Ok(match text {
+        "" => WeightsFile::BuiltIn,
+        file => WeightsFile::File(PathBuf::from(file)),
+    })
 }
 
 /// `host:port` of a URL; the port is 80 when not given.
-pub(super) fn authority(url: &str) -> Result<String, lexopt::Error> {
+pub(super) fn authority(url: &str) -> Result<String, String> {
     let Some(rest) = url.strip_prefix("http://") else {
-        return Err(format!("--url takes an address that begins with http://, not {url}").into());
+        return Err("write an address that begins with http://".to_owned());
     };
     let authority = rest.split('/').next().unwrap_or_default();
     if authority.is_empty() || authority.contains('@') {
-        return Err(format!("--url {url} names no host").into());
+        return Err("it names no host".to_owned());
     }
-    // In an IPv6 address colons stand within brackets.
+    // In an IPv6 address colons are within brackets.
     let after_host = authority.rsplit(']').next().unwrap_or_default();
     if after_host.contains(':') {
         return Ok(authority.to_owned());

@@ -117,22 +117,24 @@ fn address(address: &Value) -> String {
 
 /// What has happened to requests since Envoy started, by our words for it.
 pub(super) fn passes(stats: &str) -> BTreeMap<&'static str, u64> {
-    let words = [
-        (".ext_proc.streams_started", "streams to ext-proc"),
-        (".ext_proc.streams_failed", "streams that failed"),
-        (".ext_proc.message_timeouts", "messages without an answer in time"),
-        (".ext_proc.failure_mode_allowed", "failures that a route let pass"),
-        (".rbac.glacis_receipt.denied", "refused by the guard for want of a receipt"),
-        (".rbac.glacis_receipt.shadow_denied", "passed uninspected"),
-    ];
     let mut sums = BTreeMap::new();
     for (name, value) in read(stats) {
-        if let Some((_, words)) = words.iter().find(|(end, _)| name.ends_with(end)) {
-            *sums.entry(*words).or_default() += value;
+        if let Some((_, key, _)) = COUNTERS.iter().find(|(end, ..)| name.ends_with(end)) {
+            *sums.entry(*key).or_default() += value;
         }
     }
     sums
 }
+
+/// Counters of Envoy: the end of the name, the key in JSON, and the words for people.
+const COUNTERS: [(&str, &str, &str); 6] = [
+    (".ext_proc.streams_started", "streams_started", "streams to ext-proc"),
+    (".ext_proc.streams_failed", "streams_failed", "streams that failed"),
+    (".ext_proc.message_timeouts", "message_timeouts", "messages without an answer in time"),
+    (".ext_proc.failure_mode_allowed", "failure_mode_allowed", "failures that a route let pass"),
+    (".rbac.glacis_receipt.denied", "receipt_denied", "blocked by the guard for want of a receipt"),
+    (".rbac.glacis_receipt.shadow_denied", "receipt_shadow_denied", "passed uninspected"),
+];
 
 /// Everything for people.
 pub(super) fn table(breakers: &[Breaker], passes: &BTreeMap<&'static str, u64>) -> String {
@@ -152,7 +154,9 @@ pub(super) fn table(breakers: &[Breaker], passes: &BTreeMap<&'static str, u64>) 
     if !passes.is_empty() {
         text.push_str("since Envoy started:\n");
     }
-    for (words, count) in passes {
+    for (key, count) in passes {
+        let known = COUNTERS.iter().find(|(_, known, _)| known == key);
+        let words = known.map_or(*key, |(.., words)| words);
         text.push_str(&format!("  {words}: {count}\n"));
     }
     text
@@ -217,6 +221,15 @@ mod tests {
              127.0.0.1:1: in service\n  /run/g: its probes fail, its requests have failed\n\
              since Envoy started:\n  streams to ext-proc: 12\n"
         );
+    }
+
+    /// Programs read them: keys are no sentences.
+    #[test]
+    fn keys_of_counters_are_identifiers() {
+        for (_, key, _) in COUNTERS {
+            assert!(key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{key}");
+        }
+        assert_eq!(passes(&stats(1, 1)), BTreeMap::from([("streams_started", 12)]));
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod load;
 mod lower;
 mod operators;
 mod placebo;
+mod settings_order;
 mod settle;
 mod targets;
 mod unseen;

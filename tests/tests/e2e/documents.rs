@@ -230,6 +230,7 @@ fn place() -> Folder {
         ("before.conf", data.join("ftw/rules.conf")),
         ("behind.conf", data.join("explain/detection.conf")),
         ("modsec/main.conf", data.join("import/main.conf")),
+        ("nginx", data.join("import")),
         ("Caddyfile", data.join("import/Caddyfile")),
         ("coraza.yaml", data.join("import/coraza-proxy-wasm.yaml")),
         ("ingresses.yaml", data.join("import/ingress-nginx.yaml")),
@@ -299,7 +300,8 @@ fn tried(command: &str, how: How, place: &Folder, service: &Service) -> Option<S
     let crs = settings::crs().unwrap().display().to_string();
     let imported = place.read("ext-proc.yaml").replace("/usr/share/glacis/crs", &crs);
     place.write("ext-proc.yaml", &imported).unwrap();
-    let line = line.replace("/etc/nginx/modsec/", "modsec/");
+    let line = line.replace("/etc/nginx/modsec/", "modsec/").replace("/etc/nginx/", "nginx/");
+    let line = line.replace("/usr/share/glacis/crs", &crs);
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", place.file("bin").display());
     let mut shell = Command::new("sh");

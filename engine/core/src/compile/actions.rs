@@ -119,7 +119,7 @@ impl Compiler<'_> {
             "skip" => into.flow = Flow::Skip(number(value, "skip", u32::MAX)?),
             "skipafter" => into.flow = self.skip_after(action, into.index),
             "setvar" => into.on_match.push(MatchAction::SetVar(self.setvar(value)?)),
-            "initcol" => into.on_match.push(self.initcol(action, value)?),
+            "initcol" => into.on_match.push(self.initcol(value)?),
             "setenv" => into.on_match.push(MatchAction::SetVar(self.setenv(value)?)),
             "sanitisearg" | "sanitizearg" => {
                 into.on_match.push(self.sanitise(action, Variable::Args, value)?);
@@ -137,9 +137,9 @@ impl Compiler<'_> {
                 self.warn(action.span, "the whole value is masked, not some of its bytes");
                 into.on_match.push(MatchAction::SanitiseMatched);
             }
-            "setrsc" => into.on_match.push(self.open(action, Variable::Resource, value)?),
-            "setsid" => into.on_match.push(self.open(action, Variable::Session, value)?),
-            "setuid" => into.on_match.push(self.open(action, Variable::User, value)?),
+            "setrsc" => into.on_match.push(self.open(Variable::Resource, value)?),
+            "setsid" => into.on_match.push(self.open(Variable::Session, value)?),
+            "setuid" => into.on_match.push(self.open(Variable::User, value)?),
             "expirevar" => into.on_match.push(MatchAction::SetVar(self.expirevar(action, value)?)),
             "deprecatevar" => {
                 into.on_match.push(MatchAction::SetVar(self.deprecatevar(action, value)?));
@@ -255,7 +255,7 @@ impl Compiler<'_> {
     }
 
     /// `initcol:ip=%{REMOTE_ADDR}`.
-    fn initcol(&mut self, action: &Action, value: &str) -> Result<MatchAction, String> {
+    fn initcol(&mut self, value: &str) -> Result<MatchAction, String> {
         let opened =
             value.split_once('=').and_then(|(name, key)| Some((writable(name.trim())?, key)));
         let Some((collection, key)) = opened.filter(|(collection, _)| *collection != Variable::Tx)
@@ -264,20 +264,10 @@ impl Compiler<'_> {
                 "initcol opens ip, global, session, user or resource: initcol:ip=KEY".to_owned()
             );
         };
-        self.open(action, collection, key.trim())
+        self.open(collection, key.trim())
     }
 
-    fn open(
-        &mut self,
-        action: &Action,
-        collection: Variable,
-        key: &str,
-    ) -> Result<MatchAction, String> {
-        let message = format!(
-            "{} outlives its transaction only where the host keeps collections",
-            collection.name()
-        );
-        self.warn(action.span, &message);
+    fn open(&mut self, collection: Variable, key: &str) -> Result<MatchAction, String> {
         Ok(MatchAction::InitCol(collection, self.expression(key)?))
     }
 

@@ -34,6 +34,8 @@ impl Compiler<'_> {
         self.engine_off(phases);
         self.body_not_read(rules);
         self.blocking_rules(rules, phases);
+        self.late_settings();
+        self.opened_collections(rules);
         for index in 0..rules.len() {
             if self.runs(index) {
                 self.excluded_by_ctl(rules, index);

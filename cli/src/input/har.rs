@@ -52,7 +52,7 @@ struct PostData {
 ///
 /// # Errors
 /// When the file is no HAR.
-pub(super) fn requests(text: &[u8]) -> Result<Vec<Result<Vec<u8>, String>>, String> {
+pub(crate) fn requests(text: &[u8]) -> Result<Vec<Result<Vec<u8>, String>>, String> {
     let har: Har = serde_json::from_slice(text).map_err(|error| format!("no HAR: {error}"))?;
     Ok(har.log.entries.into_iter().enumerate().map(|(at, entry)| line(at, entry)).collect())
 }
