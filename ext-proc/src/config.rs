@@ -85,7 +85,7 @@ impl Default for MetricsConfig {
     }
 }
 
-/// The refused requests that the admin port shows.
+/// The requests that the admin port shows: blocked, or that would be in detection mode.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "the documented file is the one place")]
@@ -96,7 +96,7 @@ pub struct RecentConfig {
 
 impl Default for RecentConfig {
     fn default() -> Self {
-        Self { requests_max: 100, whole: true }
+        Self { requests_max: 1_000, whole: true }
     }
 }
 
