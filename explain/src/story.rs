@@ -1,5 +1,7 @@
 //! What happened, from the trace of a transaction.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use glacis_engine::{
     Excerpt, Phase, RuleEngine, RuleId, TraceEvent, TraceStep, TracedChange, TracedMatch,
     TracedRule, Transaction,
@@ -54,6 +56,9 @@ pub(crate) struct RuleStory {
     pub(crate) changes: Vec<ScoreChange>,
     /// Whether it takes rules or targets away, or changes the mode.
     pub(crate) excludes: bool,
+    /// The rules that log and have set the members of `TX` that it matched: it counts what those have found.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) counts_for: BTreeSet<u32>,
 }
 
 /// A value that matched.
@@ -172,6 +177,8 @@ struct Teller {
     /// The rule that is being evaluated.
     current: Option<RuleStory>,
     thresholds: Vec<Threshold>,
+    /// For each member of `TX`, the rules that log and have set it.
+    setters: BTreeMap<Vec<u8>, BTreeSet<u32>>,
 }
 
 impl Teller {
@@ -190,10 +197,20 @@ impl Teller {
         match step.event {
             TraceEvent::Match(found) => {
                 current.matches.push(ValueStory::new(rule, found));
+                if let Some(member) = found.variable.strip_prefix(b"TX:") {
+                    let setters = self.setters.get(&member.to_ascii_lowercase());
+                    current.counts_for.extend(setters.into_iter().flatten());
+                }
             }
             // Stories are of what matched; their transactions record nothing else.
             TraceEvent::Miss(_) => {}
             TraceEvent::Change(change) => {
+                let setters = self.setters.entry(change.member.clone()).or_default();
+                if current.looks_at_members_only() {
+                    setters.extend(&current.counts_for);
+                } else if rule.log {
+                    setters.insert(rule.id.0);
+                }
                 // Rules that only prepare the ground give scores their first value.
                 if change.before.is_some() || rule.log {
                     current.changes.extend(score_change(rule.id, change));
@@ -253,6 +270,11 @@ fn compared(rule: &TracedRule<'_>, found: &TracedMatch) -> Option<Threshold> {
 }
 
 impl RuleStory {
+    /// Whether it looks at nothing of the request, only at what other rules have set.
+    pub(crate) fn looks_at_members_only(&self) -> bool {
+        self.matches.iter().all(|found| found.variable.starts_with("TX:"))
+    }
+
     fn begin(rule: &TracedRule<'_>) -> Self {
         Self {
             id: rule.id.0,
@@ -267,6 +289,7 @@ impl RuleStory {
             matches: Vec::new(),
             changes: Vec::new(),
             excludes: rule.excludes,
+            counts_for: BTreeSet::new(),
         }
     }
 }

@@ -158,6 +158,8 @@ struct StatusAnswer<'a> {
 struct ProfileStatus<'a> {
     name: &'a str,
     ruleset: &'a str,
+    /// Whether it is the profile of requests that name none.
+    default: bool,
     rules: usize,
     mode: &'static str,
     warnings: usize,
@@ -171,9 +173,11 @@ impl Admin {
             let expired = rulesets.exclusions().iter().filter(|loaded| loaded.expired);
             expired.filter(|loaded| loaded.profile == name).count()
         };
+        let default = &rulesets.profiles.default_profile().settings.profile;
         let profiles = rulesets.loaded().map(|loaded| ProfileStatus {
             name: loaded.profile,
             ruleset: loaded.program.hash(),
+            default: *default == *loaded.profile,
             rules: loaded.program.rule_count(),
             mode: Mode::from(loaded.rule_engine).name(),
             warnings: loaded.program.warnings().len(),

@@ -133,6 +133,17 @@ impl Rule<'_> {
             || !self.matches.is_empty() && self.matches.iter().all(of_scores)
     }
 
+    /// Its paranoia level: rules above that which blocks are evidence only.
+    fn paranoia(&self) -> u8 {
+        let levels = self.tags.iter().filter_map(|tag| tag.strip_prefix("paranoia-level/"));
+        levels.filter_map(|level| level.parse().ok()).next().unwrap_or(1)
+    }
+
+    /// Whether it says how a request is written, and not what it is after.
+    fn is_of_protocol(&self) -> bool {
+        self.tags.iter().any(|tag| *tag == "attack-protocol")
+    }
+
     /// 0 for the severest.
     fn severity(&self) -> usize {
         let order = ["EMERGENCY", "ALERT", "CRITICAL", "ERROR", "WARNING", "NOTICE", "INFO"];
@@ -145,8 +156,9 @@ fn cut(text: &str, bytes_max: usize) -> String {
 }
 
 impl Event {
-    /// What a record says; `None` when it is none.
-    pub(crate) fn read(line: &str, number: u64, kept_at: u64) -> Option<Self> {
+    /// What a record says; `None` when it is none. Rules above the paranoia level `level` do not count towards a score:
+    /// they are named only where no other rule found anything.
+    pub(crate) fn read(line: &str, number: u64, kept_at: u64, level: u8) -> Option<Self> {
         let record: Record<'_> = serde_json::from_str(line).ok()?;
         let verdict = match &*record.action {
             _ if record.would_deny.is_some() => Verdict::WouldBlock,
@@ -156,7 +168,10 @@ impl Event {
         let rule = record.rule.or_else(|| record.would_deny.map(|withheld| withheld.rule));
         let mut found: Vec<&Rule<'_>> =
             record.rules.iter().filter(|rule| !rule.is_bookkeeping()).collect();
-        found.sort_by_key(|rule| rule.severity());
+        found.sort_by_key(|rule| (rule.paranoia(), rule.severity(), rule.is_of_protocol()));
+        if found.first().is_some_and(|rule| rule.paranoia() <= level) {
+            found.retain(|rule| rule.paranoia() <= level);
+        }
         found.truncate(RULES_MAX);
         let mut categories: Vec<u8> = Vec::new();
         for tag in found.iter().flat_map(|rule| &rule.tags) {
@@ -231,7 +246,7 @@ mod tests {
         });
         let fields = more.as_object().unwrap().clone();
         record.as_object_mut().unwrap().extend(fields);
-        Event::read(&record.to_string(), 1, 2).unwrap()
+        Event::read(&record.to_string(), 1, 2, 1).unwrap()
     }
 
     fn rule(id: u32, severity: &str, tags: &[&str], variable: &str) -> serde_json::Value {
@@ -252,6 +267,24 @@ mod tests {
                 ]}),
                 &[942_100, 920_280][..],
                 &["sqli", "xss", "protocol"][..],
+                Verdict::Blocked,
+            ),
+            // What counts comes first: lower levels of paranoia, the severest, attacks before their form.
+            (
+                json!({"rule": 949_110, "rules": [
+                    rule(920_273, "CRITICAL", &["attack-protocol", "paranoia-level/4"], "ARGS:q"),
+                    rule(920_100, "CRITICAL", &["attack-protocol", "paranoia-level/1"], "ARGS:q"),
+                    rule(932_100, "CRITICAL", &["attack-rce", "paranoia-level/1"], "ARGS:q"),
+                ]}),
+                &[932_100, 920_100],
+                &["rce", "protocol"],
+                Verdict::Blocked,
+            ),
+            // Nothing counts: what there is is named.
+            (
+                json!({"rules": [rule(920_273, "CRITICAL", &["attack-protocol", "paranoia-level/4"], "ARGS:q")]}),
+                &[920_273],
+                &["protocol"],
                 Verdict::Blocked,
             ),
             // Only bookkeeping is left: what refused is named.
@@ -292,7 +325,7 @@ mod tests {
         }));
         assert_eq!((event.uri.len(), event.rules.len()), (512, 8));
         assert!(event.bytes() < 2_048, "{}", event.bytes());
-        assert!(Event::read("no record", 1, 2).is_none());
+        assert!(Event::read("no record", 1, 2, 1).is_none());
         assert_eq!(read(&json!({"uri": "/a/b?c=/d"})).path(), "/a/b");
     }
 }

@@ -46,13 +46,14 @@ impl Recent {
         Self { requests_max, kept: Mutex::default() }
     }
 
-    /// Keeps a record, in the place of the oldest if there is no more room; `now` is in seconds since 1970.
-    pub(crate) fn push(&self, record: String, now: u64) {
+    /// Keeps a record, in the place of the oldest if there is no more room; `now` is in seconds since 1970,
+    /// and `level` the highest paranoia level that blocks.
+    pub(crate) fn push(&self, record: String, now: u64, level: u8) {
         if self.requests_max == 0 || record.len() > BYTES_MAX {
             return;
         }
         // Before the lock: it takes longest.
-        let Some(event) = Event::read(&record, 0, now) else { return };
+        let Some(event) = Event::read(&record, 0, now, level) else { return };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.last += 1;
         let number = kept.last;
@@ -119,7 +120,7 @@ mod tests {
     }
 
     fn push(recent: &Recent, uri: &str) {
-        recent.push(record(uri, 0), 0);
+        recent.push(record(uri, 0), 0, 1);
     }
 
     fn numbers(recent: &Recent, after: u64) -> Vec<u64> {
@@ -145,12 +146,12 @@ mod tests {
         // What lists and counts need is kept of it all the same.
         assert_eq!(recent.events(|events, first| (events.count(), first)), (4, 2));
         // Bytes are bounded as well, and what is larger than all of them is not kept.
-        recent.push(record("/e", BYTES_MAX), 0);
+        recent.push(record("/e", BYTES_MAX), 0, 1);
         assert_eq!(numbers(&recent, 0), [5]);
-        recent.push(record("/f", BYTES_MAX + 1), 0);
+        recent.push(record("/f", BYTES_MAX + 1), 0, 1);
         push(&recent, "/g");
         assert_eq!(numbers(&recent, 0), [6]);
-        recent.push("no record".to_owned(), 0);
+        recent.push("no record".to_owned(), 0, 1);
         assert_eq!(numbers(&recent, 0), [6]);
         let none = Recent::new(0);
         push(&none, "/a");

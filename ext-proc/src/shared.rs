@@ -198,10 +198,10 @@ impl Shared {
             if matches!(phase, Some(Phase::RequestHeaders | Phase::RequestBody)) {
                 self.evidence.push(&record);
             }
-            self.recent.push(record, now().as_secs());
+            self.recent.push(record, now().as_secs(), profile.blocking().level);
         }
         if let Some(record) = outcome.refused.take() {
-            self.recent.push(record, now().as_secs());
+            self.recent.push(record, now().as_secs(), profile.blocking().level);
         }
         if let Some(record) = outcome.audit.take() {
             let span = traced.as_ref().map(|traced| traced.ids());

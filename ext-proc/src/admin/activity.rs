@@ -303,7 +303,7 @@ impl Activity<'_> {
             started: shared.started.as_secs(),
             series,
             matching_series,
-            threshold: rulesets.profiles.default_profile().threshold(),
+            threshold: rulesets.profiles.default_profile().blocking().threshold,
             kept,
             top: Top {
                 categories: categories.top(of_category),

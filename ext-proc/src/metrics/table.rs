@@ -14,7 +14,7 @@ pub(crate) const WOULD_DENY: Described = Described::counter(
     "glacis_would_deny",
     "requests",
     &["profile"],
-    "Requests that passed in detection mode and would be blocked if rules might; their verdict is allow",
+    "Requests that passed in detection mode and would be blocked if rules might; their verdict is allow or observed",
 );
 pub(crate) const SECONDS: Described = Described::histogram(
     "glacis_inspection_seconds",

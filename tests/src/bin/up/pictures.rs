@@ -30,10 +30,10 @@ pub(crate) fn take(stack: &Stack, folder: &Path) -> Outcome<()> {
     page.open(&format!("http://{admin}/"))?;
     page.wait_for("document.querySelectorAll('#recent tr').length > 4")?;
     page.wait_for("document.querySelectorAll('#rules tr').length > 4")?;
-    page.wait_for("document.querySelectorAll('#costs tr').length > 4")?;
+    page.wait_for("document.querySelectorAll('#tops li').length > 4")?;
     page.wait_for("document.querySelectorAll('#latency svg').length >= 1")?;
     picture(&mut page, &folder.join("page.png"), (1200, 880))?;
-    page.value("document.querySelector('#recent button').click()")?;
+    page.value("document.querySelector('#recent button.open').click()")?;
     page.wait_for("document.getElementById('story').dataset.state === 'told'")?;
     picture(&mut page, &folder.join("story.png"), (1200, 700))
 }
