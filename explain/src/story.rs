@@ -197,8 +197,11 @@ impl Teller {
         match step.event {
             TraceEvent::Match(found) => {
                 current.matches.push(ValueStory::new(rule, found));
-                if let Some(member) = found.variable.strip_prefix(b"TX:") {
-                    let setters = self.setters.get(&member.to_ascii_lowercase());
+                // A score is the sum of all rules, and no finding.
+                let member = found.variable.strip_prefix(b"TX:").map(<[u8]>::to_ascii_lowercase);
+                let is_sum = |member: &Vec<u8>| is_score(&String::from_utf8_lossy(member));
+                if let Some(member) = member.filter(|member| !is_sum(member)) {
+                    let setters = self.setters.get(&member);
                     current.counts_for.extend(setters.into_iter().flatten());
                 }
             }
