@@ -186,6 +186,34 @@ async fn nothing_is_kept_where_nothing_may_be() {
     assert_eq!((&activity["kept"]["all"], sum(&activity["series"]["would_block"])), (&json!(0), 1));
 }
 
+/// No more than 500 requests are listed, however many are asked for; all are counted.
+#[tokio::test]
+async fn lists_are_bounded() {
+    let service = Service::start(CONFIG, RULES).await;
+    for number in 0..501 {
+        exchange(&service, None, 1, &format!("/{number}?q=select")).await;
+    }
+    counted(&service, "glacis_would_deny_total{profile=\"default\"} 501").await;
+    for (limit, listed) in [(0, 0), (499, 499), (500, 500), (501, 500)] {
+        let found = told(&service, &format!("/activity?limit={limit}")).await;
+        assert_eq!(found["requests"].as_array().unwrap().len(), listed, "{limit}");
+        assert_eq!(found["kept"]["matching"], 501, "{limit}");
+        assert_eq!(found["top"]["paths"].as_array().unwrap().len(), 10, "{limit}");
+    }
+}
+
+/// Of many warnings a hundred are listed, and all counted.
+#[tokio::test]
+async fn warnings_are_bounded() {
+    for (count, listed) in [(100, 100), (101, 100)] {
+        let warnings = "SecUploadKeepFiles On\n".repeat(count);
+        let service = Service::start("mode: detection", &format!("{RULES}\n{warnings}")).await;
+        let found = told(&service, "/warnings").await;
+        let texts = found["warnings"].as_array().unwrap();
+        assert_eq!((texts.len(), &found["total"]), (listed, &json!(count)), "{found}");
+    }
+}
+
 /// The texts behind the number of warnings.
 #[tokio::test]
 async fn warnings_are_listed() {

@@ -340,6 +340,17 @@ mod tests {
     }
 
     #[test]
+    fn a_time_includes_its_first_second() {
+        let record = serde_json::json!({
+            "time": "t", "request_id": "r", "client": "c", "method": "GET", "uri": "/", "host": "h",
+            "profile": "p", "action": "deny", "score_inbound": 5, "score_outbound": 0,
+        });
+        let event = Event::read(&record.to_string(), 1, 100, 1).unwrap();
+        let wanted = Wanted::default();
+        assert_eq!([99, 100, 101].map(|since| wanted.has(&event, since)), [true, true, false]);
+    }
+
+    #[test]
     fn the_most_frequent_first_and_bounded() {
         let mut tally = Tally::default();
         for number in 0..=VALUES_MAX {

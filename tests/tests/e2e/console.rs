@@ -4,7 +4,7 @@
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -29,13 +29,14 @@ fn chromium() -> Option<PathBuf> {
     if found.is_none() {
         let notice =
             "SKIPPED: the admin page was not tried in a browser: no Chromium (GLACIS_CHROMIUM)";
-        writeln!(std::io::stderr(), "{notice}").unwrap();
+        let written = writeln!(std::io::stderr(), "{notice}");
+        written.unwrap();
     }
     found
 }
 
 /// The page of this stack, in a browser of its own.
-fn open(program: &PathBuf, stack: &Stack) -> Browser {
+fn open(program: &Path, stack: &Stack) -> Browser {
     let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, stack.ports.ext_proc_admin));
     let mut page = Browser::start(program, stack.folder.path()).unwrap();
     page.open(&format!("http://{admin}/")).unwrap();
