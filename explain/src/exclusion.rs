@@ -8,7 +8,7 @@
 //! whatever turns out not to be needed is put back.
 
 use core::time::Duration;
-use std::{fmt::Write as _, sync::Arc};
+use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
 use glacis_engine::{Input, Limits, NoFiles, Program, TraceEvent, Transaction};
 use serde::Serialize;
@@ -296,11 +296,20 @@ fn scoring(transaction: &Transaction, story: &Story, refusing: u32, member: &str
         };
         let changes = rule.changes.iter().filter(|change| counts(&change.member));
         let amount: i64 = changes.map(|change| change.to.saturating_sub(change.from)).sum();
-        // A rule that looks at nothing but scores only passes them on.
-        let passes_on = rule.matches.iter().all(|found| found.variable.starts_with("TX:"));
-        if amount > 0 && !passes_on {
-            let targets = targets(transaction, rule.id);
-            found.push(Culprit { rule: rule.id, amount, targets });
+        if amount <= 0 {
+            continue;
+        }
+        // A rule that looks at nothing of the request passes on what others have found.
+        let own = BTreeSet::from([rule.id]);
+        let finders = if rule.looks_at_members_only() { &rule.counts_for } else { &own };
+        for &finder in finders.iter().filter(|&&finder| finder != refusing) {
+            match found.iter_mut().find(|culprit| culprit.rule == finder) {
+                Some(known) => known.amount = known.amount.saturating_add(amount),
+                None => {
+                    let targets = targets(transaction, finder);
+                    found.push(Culprit { rule: finder, amount, targets });
+                }
+            }
         }
     }
     found
@@ -429,5 +438,54 @@ mod tests {
             let request = Request::parse(line.to_string().as_bytes()).unwrap();
             assert_eq!(String::from_utf8(path_of(&request)).unwrap(), expected, "{uri}");
         }
+    }
+
+    struct Own(&'static str);
+
+    impl Rebuild for Own {
+        type Fault = core::convert::Infallible;
+
+        fn build(
+            &mut self,
+            before: Option<&str>,
+            behind: Option<&str>,
+        ) -> Result<Result<Program, glacis_engine::BuildErrors>, Self::Fault> {
+            let text = [before.unwrap_or(""), self.0, behind.unwrap_or("")].join("\n");
+            let input = Input::Text { name: "test".to_owned(), text };
+            Ok(Program::build(&[input], &NoFiles, Limits::default()))
+        }
+    }
+
+    /// A rule that finds a signal sets a member; others add up what such members say.
+    #[test]
+    fn what_is_counted_for_another_rule_is_excluded_there() {
+        const RULES: &str = r#"
+            SecRuleEngine On
+            SecRule ARGS "@contains a" "id:1,phase:1,pass,log,setvar:tx.signal_1=1"
+            SecRule ARGS "@contains b" "id:2,phase:1,pass,log,setvar:tx.signal_2=1"
+            SecRule TX:signal_2 "@gt 0" "id:3,phase:1,pass,nolog,setvar:tx.notice_2=1"
+            SecRule TX:signal_1 "@gt 0" "id:4,phase:1,pass,nolog,setvar:tx.blocking_inbound_anomaly_score=+3"
+            SecRule TX:notice_2 "@gt 0" "id:5,phase:1,pass,nolog,setvar:tx.blocking_inbound_anomaly_score=+5"
+            SecRule TX:blocking_inbound_anomaly_score "@ge 5" "id:6,phase:1,deny,log"
+        "#;
+        let line = r#"{"id": 1, "method": "GET", "uri": "/?q=ab", "protocol": "HTTP/1.1"}"#;
+        let request = Request::parse(line.as_bytes()).unwrap();
+        let mut rules = Own(RULES);
+        let program = rules.build(None, None).unwrap().unwrap();
+        let mut transaction = Transaction::new(Arc::new(program)).with_trace();
+        let occasion = Occasion::at(Duration::ZERO);
+        let told = crate::explain(
+            Some(&mut rules),
+            &mut transaction,
+            request,
+            None,
+            &occasion,
+            crate::Show::default(),
+        );
+        let told = told.unwrap();
+        let targets = vec!["ARGS:q".to_owned()];
+        assert_eq!(told.removals(), [Removal { rule: 2, targets }], "{}", told.text());
+        let everywhere = told.exclusion.unwrap().everywhere.unwrap();
+        assert!(everywhere.passes, "{everywhere:?}");
     }
 }

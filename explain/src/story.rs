@@ -1,5 +1,7 @@
 //! What happened, from the trace of a transaction.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use glacis_engine::{
     Excerpt, Phase, RuleEngine, RuleId, TraceEvent, TraceStep, TracedChange, TracedMatch,
     TracedRule, Transaction,
@@ -57,6 +59,9 @@ pub(crate) struct RuleStory {
     pub(crate) changes: Vec<ScoreChange>,
     /// Whether it takes rules or targets away, or changes the mode.
     pub(crate) excludes: bool,
+    /// The rules that log and have set the members of `TX` that it matched: it counts what those have found.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) counts_for: BTreeSet<u32>,
 }
 
 /// A value that matched.
@@ -182,6 +187,8 @@ struct Teller {
     /// The rule that is being evaluated.
     current: Option<RuleStory>,
     thresholds: Vec<Threshold>,
+    /// For each member of `TX`, the rules that log and have set it.
+    setters: BTreeMap<Vec<u8>, BTreeSet<u32>>,
 }
 
 impl Teller {
@@ -200,10 +207,23 @@ impl Teller {
         match step.event {
             TraceEvent::Match(found) => {
                 current.matches.push(ValueStory::new(rule, found));
+                // A score is the sum of all rules, and no finding.
+                let member = found.variable.strip_prefix(b"TX:").map(<[u8]>::to_ascii_lowercase);
+                let is_sum = |member: &Vec<u8>| is_score(&String::from_utf8_lossy(member));
+                if let Some(member) = member.filter(|member| !is_sum(member)) {
+                    let setters = self.setters.get(&member);
+                    current.counts_for.extend(setters.into_iter().flatten());
+                }
             }
             // Stories are of what matched; their transactions record nothing else.
             TraceEvent::Miss(_) => {}
             TraceEvent::Change(change) => {
+                let setters = self.setters.entry(change.member.clone()).or_default();
+                if current.looks_at_members_only() {
+                    setters.extend(&current.counts_for);
+                } else if rule.log {
+                    setters.insert(rule.id.0);
+                }
                 // Rules that only prepare the ground give scores their first value.
                 if change.before.is_some() || rule.log {
                     current.changes.extend(score_change(rule.id, change));
@@ -276,6 +296,11 @@ impl RuleStory {
         is_exception || self.matches.iter().all(of_rules) && !decides && CRS_IDS.contains(&self.id)
     }
 
+    /// Whether it looks at nothing of the request, only at what other rules have set.
+    pub(crate) fn looks_at_members_only(&self) -> bool {
+        self.matches.iter().all(|found| found.variable.starts_with("TX:"))
+    }
+
     fn begin(rule: &TracedRule<'_>) -> Self {
         Self {
             id: rule.id.0,
@@ -290,6 +315,7 @@ impl RuleStory {
             matches: Vec::new(),
             changes: Vec::new(),
             excludes: rule.excludes,
+            counts_for: BTreeSet::new(),
         }
     }
 }

@@ -1,5 +1,8 @@
-//! What the admin port tells of rules and requests, besides what every service tells: JSON for tools, and a
+//! What the admin port returns of rules and requests, besides what every service returns: JSON for tools, and a
 //! page for people, which shows the same.
+
+mod activity;
+mod assets;
 
 use std::{
     sync::Arc,
@@ -11,7 +14,7 @@ use glacis_explain::{Explanation, Occasion, Show, explain, read};
 use glacis_inspector::{Mode, Redaction, SECRET_NAMES};
 use glacis_service::{
     Readiness,
-    admin::{AdminAnswer, AdminHandler, AdminRequest, Handled, good, json, text, typed},
+    admin::{AdminAnswer, AdminHandler, AdminRequest, Handled, good, json, text},
     now,
     status::Status,
 };
@@ -20,15 +23,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
+    category,
     document::{Document, mask},
+    event::Verdict,
+    history::{SLOT_SECONDS, SLOTS},
     profile::Profile,
     proposal::Proposal,
     proposals::{Needs, ProposalsAnswer},
-    recent::Refused,
     recipe::{TimeOver, Timed},
     ruleset::Rulesets,
     shared::Shared,
 };
+
+use activity::{Activity, Listed, Messages, REQUESTS, REQUESTS_MAX, Wanted};
+use assets::asset;
+
+/// The longest time that `/activity` shows.
+const MINUTES_MAX: u64 = SLOTS * SLOT_SECONDS / 60;
 
 /// How long a search for an exclusion may take: it builds rules again and again.
 const SEARCH_TIME: Duration = Duration::from_secs(20);
@@ -37,19 +48,15 @@ const SEARCH_TIME: Duration = Duration::from_secs(20);
 const RULES_MAX: usize = 1_000;
 const RULES: usize = 100;
 
-/// What is known here besides `/recent/NUMBER`.
-const PATHS: [&str; 10] = [
-    "/",
-    "/page.css",
-    "/page.js",
-    "/icon.svg",
-    "/status",
-    "/config",
-    "/rules",
-    "/recent",
-    "/explain",
-    "/proposals",
-];
+/// Characters of the name of this machine that are shown.
+const INSTANCE_MAX: usize = 253;
+
+/// Warnings in one answer.
+const WARNINGS_MAX: usize = 100;
+
+/// What is known here besides `/recent/NUMBER` and the files of the page.
+const PATHS: [&str; 8] =
+    ["/status", "/config", "/rules", "/recent", "/activity", "/warnings", "/explain", "/proposals"];
 
 /// Answers on the admin port.
 #[derive(Debug)]
@@ -69,39 +76,45 @@ impl AdminHandler for Admin {
     fn handle(&self, request: &AdminRequest) -> Option<Handled> {
         let path = request.path.as_str();
         let number = path.strip_prefix("/recent/");
-        if number.is_none() && !PATHS.contains(&path) {
+        let page = asset(path);
+        if number.is_none() && page.is_none() && !PATHS.contains(&path) {
             return None;
         }
         let method = if path == "/explain" { Method::POST } else { Method::GET };
-        let answer = match path {
+        let answer = match (path, page) {
             _ if request.method != method => {
                 Err(refused(StatusCode::METHOD_NOT_ALLOWED, &format!("{method} only")))
             }
-            "/" => Ok(asset("text/html; charset=utf-8", include_str!("page/page.html"))),
-            "/page.css" => Ok(asset("text/css; charset=utf-8", include_str!("page/page.css"))),
-            "/page.js" => Ok(asset("text/javascript; charset=utf-8", include_str!("page/page.js"))),
-            "/icon.svg" => Ok(asset("image/svg+xml", include_str!("page/icon.svg"))),
-            "/status" => Ok(self.status()),
-            "/config" => self.config(request),
-            "/rules" => self.rules(request),
-            "/recent" => self.recent(request),
-            "/proposals" => match self.proposals(request) {
-                Ok(answer) => return Some(Handled::Long(answer)),
+            (_, Some(page)) => Ok(page),
+            (path, None) => match self.answer(path, request) {
+                Ok(Handled::Now(answer)) => Ok(answer),
+                Ok(long) => return Some(long),
                 Err(refusal) => Err(refusal),
             },
-            "/explain" => return Some(Handled::Long(self.explain(request))),
-            _ => self.one_recent(number.unwrap_or_default()),
         };
         Some(Handled::Now(answer.unwrap_or_else(AdminAnswer::from)))
     }
 
     fn paths(&self) -> &'static str {
-        "/, /status, /config, /rules, /recent, /explain, /proposals"
+        "/, /status, /config, /rules, /recent, /activity, /warnings, /explain, /proposals"
     }
 }
 
-fn asset(content_type: &'static str, body: &'static str) -> AdminAnswer {
-    typed(StatusCode::OK, content_type, body)
+impl Admin {
+    fn answer(&self, path: &str, request: &AdminRequest) -> Result<Handled, Refusal> {
+        let answer = match path {
+            "/status" => Ok(self.status()),
+            "/config" => self.config(request),
+            "/rules" => self.rules(request),
+            "/recent" => self.recent(request),
+            "/activity" => self.activity(request),
+            "/warnings" => self.warnings(request),
+            "/proposals" => return self.proposals(request).map(Handled::Long),
+            "/explain" => return Ok(Handled::Long(self.explain(request))),
+            path => self.one_recent(path.strip_prefix("/recent/").unwrap_or_default()),
+        };
+        answer.map(Handled::Now)
+    }
 }
 
 /// Why something is not told.
@@ -134,6 +147,10 @@ fn number<N: core::str::FromStr>(request: &AdminRequest, name: &str) -> Result<O
 struct StatusAnswer<'a> {
     #[serde(flatten)]
     status: Status,
+    /// The pod or machine that answers.
+    instance: String,
+    /// When it began to serve, in seconds since 1970.
+    started: u64,
     profiles: Vec<ProfileStatus<'a>>,
 }
 
@@ -141,6 +158,8 @@ struct StatusAnswer<'a> {
 struct ProfileStatus<'a> {
     name: &'a str,
     ruleset: &'a str,
+    /// Whether it is the profile of requests that name none.
+    default: bool,
     rules: usize,
     mode: &'static str,
     warnings: usize,
@@ -154,9 +173,11 @@ impl Admin {
             let expired = rulesets.exclusions().iter().filter(|loaded| loaded.expired);
             expired.filter(|loaded| loaded.profile == name).count()
         };
+        let default = &rulesets.profiles.default_profile().settings.profile;
         let profiles = rulesets.loaded().map(|loaded| ProfileStatus {
             name: loaded.profile,
             ruleset: loaded.program.hash(),
+            default: *default == *loaded.profile,
             rules: loaded.program.rule_count(),
             mode: Mode::from(loaded.rule_engine).name(),
             warnings: loaded.program.warnings().len(),
@@ -165,6 +186,8 @@ impl Admin {
         let version = env!("CARGO_PKG_VERSION");
         good(&StatusAnswer {
             status: Status::now(version, &self.readiness, &self.shared.reloads),
+            instance: instance(),
+            started: self.shared.started.as_secs(),
             profiles: profiles.collect(),
         })
     }
@@ -177,6 +200,23 @@ impl Admin {
         mask(&mut shown, &Redaction::new(true, SECRET_NAMES, []));
         Ok(good(&shown))
     }
+}
+
+/// The name of the pod, or of the machine, that answers: which of several replicas is shown.
+fn instance() -> String {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let name = set("POD_NAME").or_else(|| set("HOSTNAME")).or_else(|| {
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+        Some(name.trim().to_owned())
+    });
+    name.unwrap_or_default().chars().take(INSTANCE_MAX).collect()
+}
+
+#[derive(Serialize)]
+struct WarningsAnswer<'a> {
+    profile: &'a str,
+    total: usize,
+    warnings: Vec<&'a str>,
 }
 
 fn unknown_profile() -> Refusal {
@@ -323,43 +363,58 @@ impl Admin {
 }
 
 #[derive(Serialize)]
-struct RecentAnswer {
-    /// The number of the last one, to ask for those behind it.
+struct RecentAnswer<'a> {
+    /// The number of the last one, to ask for those after it.
     last: u64,
-    requests: Vec<Summary>,
-}
-
-/// The fields of a record that stand in a list.
-#[derive(Deserialize, Serialize)]
-struct Summary {
-    #[serde(default)]
-    number: u64,
-    time: String,
-    request_id: String,
-    client: String,
-    method: String,
-    uri: String,
-    host: String,
-    action: String,
-    #[serde(default)]
-    status: u16,
-    #[serde(default)]
-    rule: Option<u32>,
-    score_inbound: i64,
-    score_outbound: i64,
-    profile: String,
+    requests: Vec<Listed<'a>>,
 }
 
 impl Admin {
+    /// Blocked requests with a record, the oldest first.
     fn recent(&self, request: &AdminRequest) -> Result<AdminAnswer, Refusal> {
         let after = number(request, "after")?.unwrap_or(0);
-        let found = self.shared.recent.after(after);
-        let last = found.last().map_or(after, |refused| refused.number);
-        let summary = |Refused { number, record }: &Refused| {
-            let summary: Summary = serde_json::from_str(record).ok()?;
-            Some(Summary { number: *number, ..summary })
+        let (last, events) = self.shared.recent.after(after);
+        let named = events.iter().filter_map(|event| event.rules.first().copied()).collect();
+        let messages = Messages::of(&self.shared.rulesets(), named);
+        let requests = events.iter().map(|event| Listed::new(event, &messages, true)).collect();
+        Ok(good(&RecentAnswer { last, requests }))
+    }
+
+    /// What the page for people shows.
+    fn activity(&self, request: &AdminRequest) -> Result<AdminAnswer, Refusal> {
+        let unknown = |name: &str| refused(StatusCode::BAD_REQUEST, &format!("{name}: unknown"));
+        let verdict = |name: String| {
+            let found = Verdict::ALL.iter().find(|(_, known)| *known == name);
+            found.map(|(verdict, _)| *verdict).ok_or_else(|| unknown("verdict"))
         };
-        Ok(good(&RecentAnswer { last, requests: found.iter().filter_map(summary).collect() }))
+        let of_category = |name: String| category::named(&name).ok_or_else(|| unknown("category"));
+        let minutes: Option<u64> = number(request, "minutes")?;
+        if minutes.is_some_and(|minutes| minutes == 0 || minutes > MINUTES_MAX) {
+            let why = format!("minutes: write a number from 1 to {MINUTES_MAX}");
+            return Err(refused(StatusCode::BAD_REQUEST, &why));
+        }
+        let wanted = Wanted {
+            minutes,
+            verdict: parameter(request, "verdict").map(verdict).transpose()?,
+            category: parameter(request, "category").map(of_category).transpose()?,
+            rule: number(request, "rule")?,
+            client: parameter(request, "client"),
+            host: parameter(request, "host"),
+            path: parameter(request, "path"),
+            profile: parameter(request, "profile"),
+            text: parameter(request, "text").map(|text| text.to_lowercase()),
+            limit: number(request, "limit")?.unwrap_or(REQUESTS).min(REQUESTS_MAX),
+        };
+        Ok(good(&Activity::of(&self.shared, &wanted, now())))
+    }
+
+    /// What was noticed when the rules of a profile were loaded.
+    fn warnings(&self, request: &AdminRequest) -> Result<AdminAnswer, Refusal> {
+        let name = parameter(request, "profile");
+        let profile = profile(&self.shared.rulesets(), name.as_deref())?;
+        let all = profile.program.warnings();
+        let warnings = all.iter().take(WARNINGS_MAX).map(String::as_str).collect();
+        Ok(good(&WarningsAnswer { profile: &profile.settings.profile, total: all.len(), warnings }))
     }
 
     fn one_recent(&self, number: &str) -> Result<AdminAnswer, Refusal> {

@@ -87,7 +87,7 @@ impl Default for MetricsConfig {
     }
 }
 
-/// The refused requests that the admin port shows.
+/// The requests that the admin port shows: blocked, or that would be in detection mode.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -99,7 +99,7 @@ pub struct RecentConfig {
 
 impl Default for RecentConfig {
     fn default() -> Self {
-        Self { requests_max: 100, whole: true }
+        Self { requests_max: 1_000, whole: true }
     }
 }
 

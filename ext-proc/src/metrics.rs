@@ -40,6 +40,7 @@ use rule_hits::{ByRule, RuleHits};
 #[derive(Debug)]
 pub struct Metrics {
     requests: Family<VerdictLabel, Counter>,
+    would_deny: Family<ProfileLabel, Counter>,
     seconds: Family<PhaseLabel, Histogram>,
     scores: Family<DirectionLabel, Histogram>,
     opinions: Family<OpinionLabel, Counter>,
@@ -79,6 +80,7 @@ pub struct Metrics {
 #[derive(Clone, Debug)]
 pub(crate) struct ProfileMetrics {
     verdicts: [Counter; VERDICTS.len()],
+    would_deny: Counter,
     seconds: [Histogram; PHASES.len()],
     inbound: Histogram,
     outbound: Histogram,
@@ -184,6 +186,7 @@ impl Metrics {
         let truncated: Family<MessageLabel, Counter> = Family::default();
         let metrics = Self {
             requests: Family::default(),
+            would_deny: Family::default(),
             seconds: Family::new_with_constructor(seconds_histogram),
             scores: Family::new_with_constructor(score_histogram),
             opinions: Family::default(),
@@ -236,6 +239,7 @@ impl Metrics {
             drop(self.errors.get_or_create(&KindLabel { kind: kind.name() }));
         }
         table::REQUESTS.register(registry, self.requests.clone());
+        table::WOULD_DENY.register(registry, self.would_deny.clone());
         table::SECONDS.register(registry, self.seconds.clone());
         table::SCORES.register(registry, self.scores.clone());
         table::OPINIONS.register(registry, self.opinions.clone());
@@ -369,8 +373,10 @@ impl Metrics {
             self.opinions.get_or_create_owned(&label)
         };
         let [inbound, outbound] = DIRECTIONS.map(score);
+        let profile = ProfileLabel { profile: name.to_owned() };
         ProfileMetrics {
             verdicts: VERDICTS.map(|name| self.requests.get_or_create_owned(&verdict(name))),
+            would_deny: self.would_deny.get_or_create_owned(&profile),
             seconds: PHASES.map(|name| self.seconds.get_or_create_owned(&phase(name))),
             inbound,
             outbound,
@@ -382,6 +388,7 @@ impl Metrics {
         for verdict in VERDICTS {
             self.requests.remove(&VerdictLabel { profile: name.to_owned(), verdict });
         }
+        self.would_deny.remove(&ProfileLabel { profile: name.to_owned() });
         for phase in PHASES {
             self.seconds.remove(&PhaseLabel { profile: name.to_owned(), phase });
         }
@@ -427,6 +434,9 @@ impl Metrics {
         let inbound = score(receipt.scores.inbound);
         if let Some(profile) = profile {
             profile.count(verdict);
+            if receipt.would_deny.is_some() {
+                profile.would_deny.inc();
+            }
             profile.inbound.observe(inbound.into());
             profile.outbound.observe(score(receipt.scores.outbound).into());
             if let Some(opinion) = receipt.opinion {
@@ -506,8 +516,8 @@ impl ProfileMetrics {
 
 #[cfg(test)]
 mod tests {
-    use glacis_engine::{Flags, Scores};
-    use glacis_inspector::{Mode, Receipt};
+    use glacis_engine::{Flags, Phase, RuleId, Scores};
+    use glacis_inspector::{Mode, Receipt, WouldDeny};
 
     use super::*;
 
@@ -526,6 +536,7 @@ mod tests {
             uninspected: Some(Uninspected::BodyTruncated),
             scores: Scores { inbound: 15, outbound: 0 },
             opinion: Some(Opined { score: 1, attack: true, refused_by_rules: false }),
+            would_deny: Some(WouldDeny { phase: Phase::RequestBody, rule: RuleId(1) }),
             rules: Vec::new(),
             profile: "default",
             ruleset: "hash",

@@ -8,7 +8,7 @@ use glacis_inspector::{Inspector, Pool, ResponseInspection, Sample, Settings};
 
 use crate::{
     metrics::ProfileMetrics, out_of_band::Watch, recording::Wanted, rule_costs::RuleCosts,
-    rule_counts::RuleCounts, ruleset::Compiled,
+    rule_counts::RuleCounts, ruleset::Compiled, threshold::Blocking,
 };
 
 /// Inspectors kept for reuse, of all profiles together, each with some hundred kilobytes: more are in use at once only
@@ -33,6 +33,7 @@ pub(crate) struct Profile {
     /// What they cost, in a sample.
     pub(crate) costs: Arc<RuleCosts>,
     metrics: OnceLock<ProfileMetrics>,
+    blocking: OnceLock<Blocking>,
     pool: Pool,
 }
 
@@ -63,12 +64,18 @@ impl Profile {
             counts: Arc::new(RuleCounts::new(&program)),
             costs,
             metrics: OnceLock::new(),
+            blocking: OnceLock::new(),
             program,
             recipe,
             settings,
             canary,
             watch: Arc::default(),
         }
+    }
+
+    /// From where on its rules block. The first call evaluates a request.
+    pub(crate) fn blocking(&self) -> Blocking {
+        *self.blocking.get_or_init(|| Blocking::of(&self.program))
     }
 
     /// The same rules, applied as these settings say to exchanges that have been answered.

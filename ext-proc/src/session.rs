@@ -225,6 +225,7 @@ impl Session {
         self.submit_when_complete();
         if let Some(metrics) = self.metrics() {
             metrics.evaluated(part, began.elapsed());
+            self.shared.history.evaluated(began.elapsed(), now());
         }
         if let Some(traced) = &mut self.traced {
             traced.phase(phase_name(part), began, self.inspector.as_ref());

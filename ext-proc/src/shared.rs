@@ -10,6 +10,7 @@ use std::{
     time::Instant,
 };
 
+use glacis_engine::Phase;
 use glacis_host::admission::{Pool, Streams};
 use glacis_inspector::{Hints, Inspector, Rejection, UnknownProfile};
 use glacis_service::{Client, Evaluators, Priority, alarm::AlarmLog, now, reload::Reloads};
@@ -20,6 +21,7 @@ use crate::{
     bans::BanQueue,
     config::Config,
     document::Document,
+    history::History,
     metrics::Metrics,
     missed_bodies::MissedBodies,
     out_of_band::OutOfBand,
@@ -61,6 +63,10 @@ pub(crate) struct Shared {
     /// Whether Envoy brings responses that no rules look at: their status belongs into records.
     unasked_responses: AtomicBool,
     pub(crate) recent: Recent,
+    /// What happened in the last hour.
+    pub(crate) history: History,
+    /// When this process began to serve, since 1970.
+    pub(crate) started: Duration,
     /// What detection mode would have blocked, to learn from.
     pub(crate) evidence: Evidence,
     bans: Option<BanQueue>,
@@ -104,6 +110,8 @@ impl Shared {
             bodies: MissedBodies::default(),
             unasked_responses: AtomicBool::new(false),
             recent: Recent::new(config.recent.requests_max),
+            history: History::default(),
+            started: now(),
             evidence: Evidence::new(config.proposals.requests_max),
             bans,
             reloads: Reloads::default(),
@@ -183,11 +191,17 @@ impl Shared {
         if let Some(bans) = &self.bans {
             bans.ended(&outcome.receipt, client);
         }
+        self.history.finished(&outcome.receipt, now());
         if let Some(record) = outcome.detected.take() {
-            self.evidence.push(&record);
+            // Exclusions are learned for requests; a response is not evaluated again.
+            let phase = outcome.receipt.would_deny.map(|would_deny| would_deny.phase);
+            if matches!(phase, Some(Phase::RequestHeaders | Phase::RequestBody)) {
+                self.evidence.push(&record);
+            }
+            self.recent.push(record, now().as_secs(), profile.blocking().level);
         }
         if let Some(record) = outcome.refused.take() {
-            self.recent.push(record);
+            self.recent.push(record, now().as_secs(), profile.blocking().level);
         }
         if let Some(record) = outcome.audit.take() {
             let span = traced.as_ref().map(|traced| traced.ids());

@@ -108,6 +108,8 @@ async fn a_scrape_has_what_is_documented() {
         "glacis_requests_total{profile=\"default\",verdict=\"none\"} 1",
         "glacis_requests_total{profile=\"look\",verdict=\"allow\"} 2",
         "glacis_requests_total{profile=\"look\",verdict=\"deny\"} 0",
+        "glacis_would_deny_total{profile=\"look\"} 1",
+        "glacis_would_deny_total{profile=\"default\"} 0",
         "glacis_rule_matches_total{rule_id=\"1\"} 2",
         "glacis_rule_matches_total{rule_id=\"other\"} 0",
         "glacis_receipts_total{verdict=\"pending\"} 2",

@@ -81,7 +81,7 @@ async fn each_profile_has_its_own_way() {
         let end = format!("profile=\"{profile}\"}} 1");
         let line = metrics
             .lines()
-            .find(|line| line.ends_with(&end))
+            .find(|line| line.starts_with("glacis_ruleset_info{") && line.ends_with(&end))
             .unwrap_or_else(|| panic!("{metrics}"));
         line.split('"').nth(1).unwrap().to_owned()
     };

@@ -16,7 +16,7 @@ use glacis_second_opinion::Opinion;
 
 use crate::{
     body::{self, Kind},
-    decision::Mode,
+    decision::{Mode, WouldDeny},
     json::Object,
     redact::{MASK, Redaction},
     rejection::Rejection,
@@ -73,6 +73,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) inspected: &'a str,
     pub(crate) profile: &'a str,
     pub(crate) opinion: Option<&'a Opinion>,
+    pub(crate) would_deny: Option<WouldDeny>,
 }
 
 /// Writes the record, without an end of line.
@@ -281,6 +282,14 @@ impl Body<'_> {
         };
         (shown, cut.is_some() && self.bytes.len() > body::BYTES_MAX)
     }
+}
+
+/// Appends the refusal that detection mode withheld, where there is one.
+fn push_would_deny(object: &mut Object<'_>, would_deny: Option<WouldDeny>) {
+    let Some(WouldDeny { phase, rule }) = would_deny else { return };
+    let mut part = Object::begin(object.key("would_deny"));
+    part.number("phase", phase.number()).number("rule", rule.0);
+    part.end();
 }
 
 /// Part `J`: appends what was uploaded, if it is asked for and there is something.

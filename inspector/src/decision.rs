@@ -190,6 +190,15 @@ impl Opined {
     }
 }
 
+/// The refusal that there would be if rules might block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WouldDeny {
+    /// The phase that would refuse.
+    pub phase: Phase,
+    /// The first rule that would refuse.
+    pub rule: RuleId,
+}
+
 /// The proof that a request was looked at, for whoever comes after the host in the chain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Receipt<'a> {
@@ -212,6 +221,8 @@ pub struct Receipt<'a> {
     pub scores: Scores,
     /// The second opinion, where there is one.
     pub opinion: Option<Opined>,
+    /// The refusal that detection mode withheld from a request that passes.
+    pub would_deny: Option<WouldDeny>,
     /// The ids of rules that matched and log, at most [`Self::RULES_MAX`].
     pub rules: Vec<RuleId>,
     /// The name of the profile.
@@ -238,6 +249,7 @@ impl<'a> Receipt<'a> {
             uninspected: None,
             scores: Scores::default(),
             opinion: None,
+            would_deny: None,
             rules: Vec::new(),
             profile,
             ruleset,
@@ -257,7 +269,8 @@ pub struct Outcome<'a> {
     ///
     /// [`Settings`]: crate::Settings
     pub refused: Option<String>,
-    /// Such a record of a request that would have been refused, where rules may not block.
+    /// Such a record of an exchange that would have been refused, where rules may not block
+    /// ([`Receipt::would_deny`]).
     pub detected: Option<String>,
     /// The limits that were hit, record or not.
     pub limits: Flags,

@@ -38,7 +38,7 @@ pub use audit::AuditFormat;
 pub use block_page::{BlockPage, Shown};
 pub use client::{client_of, parse_endpoint};
 pub use decision::{
-    Decision, Mode, OBSERVED, Opined, Outcome, REJECT, Receipt, Reply, Uninspected,
+    Decision, Mode, OBSERVED, Opined, Outcome, REJECT, Receipt, Reply, Uninspected, WouldDeny,
 };
 pub use first_verdict::{
     BundleError, FIRST_VERDICT_HEAD_BYTES_MAX, First, FirstVerdict, RuleBundle,

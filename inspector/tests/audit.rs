@@ -87,6 +87,18 @@ fn what_is_due() {
             "/?q=attack",
             Some("\"mode\":\"detection_only\""),
         ),
+        // Detection mode records what it withholds also where `SecAuditEngine` is not written.
+        (
+            format!("SecRuleEngine DetectionOnly\n{RULE}deny\""),
+            "/?q=attack",
+            Some("\"would_deny\":{\"phase\":2,\"rule\":1}"),
+        ),
+        (format!("SecRuleEngine DetectionOnly\n{RULE}deny\""), "/?q=fine", None),
+        (
+            format!("SecAuditEngine Off\nSecRuleEngine DetectionOnly\n{RULE}deny\""),
+            "/?q=attack",
+            None,
+        ),
         // What rules say about records is obeyed, also for requests that are refused.
         (format!("SecAuditEngine Off\n{RULE}deny\""), "/?q=attack", None),
         (format!("{RULE}deny,ctl:auditEngine=Off\""), "/?q=attack", None),

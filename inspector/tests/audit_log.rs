@@ -103,6 +103,14 @@ const CASES: &[Case] = &[
         response: None,
     },
     Case {
+        name: "detection mode withholds a refusal",
+        rules: "SecRuleEngine DetectionOnly",
+        path: "/a?note=attack",
+        headers: &[],
+        body: "",
+        response: None,
+    },
+    Case {
         name: "parts changed by rules",
         rules: "SecAuditLogParts ABZ\nSecAction \"id:9,phase:1,pass,nolog,ctl:auditLogParts=+C,ctl:auditLogParts=-B\"",
         path: "/a",

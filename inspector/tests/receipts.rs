@@ -196,7 +196,7 @@ fn take(inspector: &mut Inspector, step: Step) -> Decision {
     }
 }
 
-/// Verdict, what was inspected, what was not, the phase that refused, and for which limit.
+/// Verdict, what was inspected, what was not, the phase that refused, what would refuse, and for which limit.
 fn words(receipt: &Receipt<'_>) -> String {
     let mut words = format!("{}/{}", receipt.verdict, receipt.inspected);
     if let Some(reason) = receipt.uninspected {
@@ -204,6 +204,9 @@ fn words(receipt: &Receipt<'_>) -> String {
     }
     if let Some(phase) = receipt.phase {
         words += &format!(" by {}", phase.number());
+    }
+    if let Some(would_deny) = receipt.would_deny {
+        words += &format!(" would deny by {}", would_deny.rule.0);
     }
     if let Some(reason) = receipt.reason {
         words += &format!(" for {}", reason.name());
@@ -237,7 +240,12 @@ fn bodies() {
     for (settings, steps) in [
         (&default, &[(Get("/"), "on: allow/headers")][..]),
         (&default, &[(Get("/?q=attack"), "403: deny/headers by 2")]),
-        (&detection, &[(Get("/?q=attack"), "on: allow/headers")]),
+        (&detection, &[(Get("/"), "on: allow/headers")]),
+        (&detection, &[(Get("/?q=attack"), "on: allow/headers would deny by 1")]),
+        (
+            &detection,
+            &[(OPEN, WAITS), (Body("q=attack", End::Last), "on: allow/body would deny by 1")],
+        ),
         (&default, &[(OPEN, WAITS), piece, (Body("ine", End::Last), "on: allow/body")]),
         (&default, &[(OPEN, WAITS), (Body("q=attack", End::Last), "403: deny/body by 2")]),
         // Beyond the limit of the engine, which does not wait for the end.
@@ -328,7 +336,7 @@ fn trailers() {
             &default,
             &[(Post("/?q=attack", ""), WAITS), (Trailers(fine, true), "403: deny/body by 2")],
         ),
-        (&detection, &[(OPEN, WAITS), (Trailers(ATTACK, true), "on: allow/body")]),
+        (&detection, &[(OPEN, WAITS), (Trailers(ATTACK, true), "on: allow/body would deny by 4")]),
         (&default, &[(OPEN, WAITS), piece, (Trailers(fine, true), "on: allow/body")]),
         (&default, &[(OPEN, WAITS), piece, (Trailers(ATTACK, true), "403: deny/body by 2")]),
         // After the verdict.
@@ -461,12 +469,15 @@ fn responses() {
     let default = Settings::default();
     let of = |response| Settings { response, ..Settings::default() };
     let (heads, full) = (of(ResponseInspection::Headers), of(ResponseInspection::Full));
+    let rule_engine = Some(RuleEngine::DetectionOnly);
+    let detection = Settings { rule_engine, ..heads.clone() };
     let get = (Get("/"), "on: allow/headers");
     let asked = (Response("200", HTML), "more: allow/headers");
     let leak = Response("200", ("x-leak", "1"));
     for (settings, steps) in [
         (&default, &[get, (leak, "on: allow/headers")][..]),
         (&heads, &[get, (leak, "502: deny/headers by 3")]),
+        (&detection, &[get, (leak, "on: allow/headers would deny by 2")]),
         (&heads, &[get, (Response("200", HTML), "on: allow/headers")]),
         (&full, &[get, (Response("101", HTML), "on: allow/headers")]),
         (&full, &[get, (Response("200", ("content-type", "image/png")), "on: allow/headers")]),

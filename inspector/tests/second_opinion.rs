@@ -109,6 +109,10 @@ fn opinions_refuse_where_they_may_and_never_acquit() {
         let receipt = inspector.receipt();
         assert_eq!(receipt.verdict, if answer.0 == 0 { "allow" } else { "deny" }, "{row}");
         assert_eq!(receipt.reason, None, "{row}");
+        // Detection mode withholds the refusal of an opinion that blocks, and names it.
+        let withheld = mode == Some(RuleEngine::DetectionOnly);
+        let would_deny = receipt.would_deny.map(|would_deny| would_deny.rule.0);
+        assert_eq!(would_deny, withheld.then_some(own), "{row}");
         let held = receipt.opinion.map(|it| (it.score, it.refused_by_rules));
         assert_eq!(held, opinion, "{row}");
         let attack = receipt.opinion.is_some_and(|opinion| opinion.attack);

@@ -68,6 +68,7 @@ impl Browser {
             .args([
                 "--disable-background-networking",
                 "--disable-component-update",
+                "--disable-sync",
                 "--window-size=1200,1700",
             ])
             .stdin(Stdio::piped())
@@ -119,6 +120,18 @@ impl Browser {
     pub fn prefer_colours(&mut self, scheme: &str) -> Outcome<()> {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.call("Emulation.setEmulatedMedia", &json!({"features": features})).map(drop)
+    }
+
+    /// Shows the page in a window of this size, in pixels; below 600 as on a phone.
+    ///
+    /// # Errors
+    ///
+    /// If the browser does not answer.
+    pub fn resize(&mut self, width: u32, height: u32) -> Outcome<()> {
+        let size = json!({
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600,
+        });
+        self.call("Emulation.setDeviceMetricsOverride", &size).map(drop)
     }
 
     /// The value of an expression of JavaScript in the page.

@@ -9,7 +9,7 @@ use super::{Exchange, NAMESPACE};
 use crate::stream::{Stream, Value, Wake};
 
 /// Entries of a receipt.
-const ENTRIES_MAX: usize = 14;
+const ENTRIES_MAX: usize = 15;
 
 impl<W: Wake> Exchange<W> {
     /// Writes the receipt as it is now into the dynamic metadata.
@@ -71,6 +71,8 @@ fn write(stream: &mut impl Stream, receipt: &Receipt<'_>) {
             ("second_opinion_score", score),
         ]);
     }
+    let would_deny = receipt.would_deny.map(|would_deny| number(would_deny.rule.0.into()));
+    entries.extend(would_deny.map(|rule| ("would_deny", rule)));
     let uninspected = receipt.uninspected;
     entries.extend(uninspected.map(|reason| ("uninspected", Value::Text(reason.name()))));
     entries.extend(receipt.phase.map(|phase| ("phase", number(phase.number().into()))));

@@ -10,6 +10,12 @@ pub(crate) const REQUESTS: Described = Described::counter(
     &["profile", "verdict"],
     "Requests by verdict; none: ended before there was one",
 );
+pub(crate) const WOULD_DENY: Described = Described::counter(
+    "glacis_would_deny",
+    "requests",
+    &["profile"],
+    "Requests that passed in detection mode and would be blocked if rules might; their verdict is allow or observed",
+);
 pub(crate) const SECONDS: Described = Described::histogram(
     "glacis_inspection_seconds",
     "seconds",
@@ -243,8 +249,9 @@ pub(super) const LOST: Described = Described::counter(
 );
 
 /// Ours, in the order of the documentation.
-pub(crate) const OURS: [Described; 41] = [
+pub(crate) const OURS: [Described; 42] = [
     REQUESTS,
+    WOULD_DENY,
     SECONDS,
     SCORES,
     OPINIONS,

@@ -1,216 +1,279 @@
-// The page for people. Everything that a request has a part in is put in as text, never as HTML.
-"use strict";
+// The page: what it asks for every two seconds, and what it shows of it. No build step; see elements.js for the one
+// rule that holds everywhere: what a request has a part in is text, never HTML.
+import { at, button, copyable, count, element, get, microseconds, plural, readable, replace, stampWithZone, visible } from "./elements.js";
+import { overTime, scores } from "./plots.js";
+import { showStory } from "./story.js";
 
 const POLL_MS = 2000;
-const KEPT = 100; // Rows of refused requests, as the service keeps by default.
-const HISTORY = 90; // Points of the plot of rates.
-const SHOWN = 120; // Characters of a rule's message in the list.
-const SVG = "http://www.w3.org/2000/svg";
+const RULES_EVERY = 5; // Looks between two at the tables of rules.
+const LISTED = 25; // Requests in the list at first; more on demand, at most 500.
+const SAMPLES_MIN = 50; // Requests below which shares of time say nothing.
+const FILTERS = ["verdict", "minutes", "text", "category", "rule", "client", "host", "path", "profile"];
+const VERDICTS = { blocked: "Blocked", would_block: "Would be blocked", rejected: "Limit reached" };
+const MODES = { blocking: "Blocks", detection_only: "Detects, blocks nothing", off: "Off" };
 
-const at = (id) => document.getElementById(id);
-const state = { last: 0, rates: [], before: null, failed: 0 };
+const state = { filter: new URLSearchParams(), request: null, shown: "", looks: 0, activity: null, labels: {}, limit: LISTED, errors: 0 };
 
-/** An element with a class, and text or elements in it. */
-function element(name, ...children) {
-  const [tag, kind] = name.split(".");
-  const made = document.createElement(tag);
-  if (kind) made.className = kind;
-  made.append(...children.filter((child) => child !== null && child !== undefined));
+/** The filter and the open request are in the address, so that they can be sent to somebody. */
+function readAddress() {
+  const address = new URLSearchParams(location.hash.slice(1));
+  state.filter = new URLSearchParams(FILTERS.filter((name) => address.get(name)).map((name) => [name, address.get(name)]));
+  const request = Number(address.get("request"));
+  state.request = Number.isInteger(request) && request > 0 ? request : null;
+  for (const radio of at("verdict").querySelectorAll("input")) radio.checked = radio.value === (state.filter.get("verdict") ?? "");
+  at("minutes").value = state.filter.get("minutes") ?? "";
+  if (document.activeElement !== at("text")) at("text").value = state.filter.get("text") ?? "";
+}
+
+function writeAddress(push) {
+  const address = new URLSearchParams(state.filter);
+  if (state.request) address.set("request", state.request);
+  const hash = String(address) ? `#${address}` : location.pathname;
+  history[push ? "pushState" : "replaceState"](null, "", hash);
+}
+
+function choose(name, value) {
+  if (value) state.filter.set(name, value);
+  else state.filter.delete(name);
+  writeAddress(false);
+  readAddress();
+  look().catch(fail);
+}
+
+/** A button that shows only what has this value; once more, and all is shown again. */
+function chooser(name, value, label, kind = "button.choose") {
+  const chosen = state.filter.get(name) === String(value);
+  const made = button(kind, label, () => choose(name, chosen ? "" : value));
+  made.dataset.key = `${name}=${value}`;
+  made.title = chosen ? "Show all again" : "Show only these";
+  made.setAttribute("aria-pressed", chosen);
   return made;
 }
 
-function row(...cells) {
-  return element("tr", ...cells.map((cell) => (cell instanceof HTMLTableCellElement ? cell : element("td", cell))));
-}
-
-const number = (value) => element("td.number", Number(value).toLocaleString("en"));
-
-async function get(path) {
-  const answer = await fetch(path, { cache: "no-store" });
-  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${(await answer.text()).trim()}`);
-  return answer;
-}
-
-/** The samples of OpenMetrics text, as {name, labels, value}. */
-function samples(text) {
-  const found = [];
-  for (const line of text.split("\n")) {
-    const parts = /^([a-z_:]+)(?:\{(.*)\})? ([^ ]+)$/i.exec(line);
-    if (line.startsWith("#") || !parts) continue;
-    const labels = {};
-    for (const [, key, value] of (parts[2] ?? "").matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/gi)) {
-      labels[key] = value.replace(/\\(.)/g, (_, escaped) => (escaped === "n" ? "\n" : escaped));
-    }
-    found.push({ name: parts[1], labels, value: Number(parts[3]) });
-  }
-  return found;
-}
-
-/** Adds up samples of one name by one label, or by several. */
-function sum(all, name, by, keep = () => true) {
-  const totals = new Map();
-  for (const sample of all) {
-    if (sample.name !== name || !keep(sample.labels)) continue;
-    const key = sample.labels[by];
-    totals.set(key, (totals.get(key) ?? 0) + sample.value);
-  }
-  return totals;
-}
-
-/** A histogram's buckets as [bound, count in it], from what counts all up to each bound. */
-function buckets(all, name, keep) {
-  const totals = [...sum(all, `${name}_bucket`, "le", keep)].map(([bound, count]) => [
-    bound === "+Inf" ? Infinity : Number(bound),
-    count,
-  ]);
-  totals.sort(([a], [b]) => a - b);
-  return totals.map(([bound, count], index) => [bound, count - (index > 0 ? totals[index - 1][1] : 0)]);
-}
-
-/** The bound below which this share of the values lies. */
-function quantile(bars, share) {
-  const total = bars.reduce((sofar, [, count]) => sofar + count, 0);
-  let seen = 0;
-  for (const [bound, count] of bars) {
-    seen += count;
-    if (total > 0 && seen >= share * total) return bound;
-  }
-  return NaN;
-}
-
-function drawn(tag, attributes, text) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
-function picture(width, height, label) {
-  return drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-}
-
-/** A plot of bars: [label, count] each. */
-function bars(rows, label) {
-  const [width, height, foot, head] = [480, 150, 18, 16];
-  const svg = picture(width, height, label);
-  const most = Math.max(1, ...rows.map(([, count]) => count));
-  const step = width / Math.max(1, rows.length);
-  rows.forEach(([name, count], index) => {
-    const tall = ((height - foot - head) * count) / most;
-    const middle = (index + 0.5) * step;
-    svg.append(
-      drawn("rect", { class: "bar", x: index * step + 2, y: height - foot - tall, width: step - 4, height: tall }),
-    );
-    // Where there are many, there is room for each second name.
-    if (rows.length <= 13 || index % 2 === 0) {
-      svg.append(drawn("text", { x: middle, y: height - 4, "text-anchor": "middle" }, name));
-    }
-    if (count > 0) {
-      const text = { x: middle, y: height - foot - tall - 3, "text-anchor": "middle" };
-      svg.append(drawn("text", text, compact(count)));
-    }
+function showChosen() {
+  const words = { category: "Category", rule: "Rule", client: "Client", host: "Host", path: "Path", profile: "Profile" };
+  const chips = Object.entries(words).filter(([name]) => state.filter.has(name)).map(([name, word]) => {
+    const value = state.filter.get(name);
+    const shown = state.labels[`${name}=${value}`] ?? visible(value);
+    const chip = button("button.chip", `${word}: ${shown} ✕`, () => choose(name, ""));
+    chip.dataset.key = `chip-${name}`;
+    chip.setAttribute("aria-label", `Remove the filter ${word}: ${shown}`);
+    return chip;
   });
-  svg.append(drawn("line", { class: "axis", x1: 0, x2: width, y1: height - foot, y2: height - foot }));
-  return svg;
+  replace(at("chosen"), ...chips);
+  at("chosen").hidden = chips.length === 0;
 }
 
-/** A text on few lines; the whole of it is in the title. */
-function short(text) {
-  const made = element("span", text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text);
-  made.title = text;
-  return made;
-}
+const total = (values) => values.reduce((sum, value) => sum + value, 0);
 
-const compact = (value) => new Intl.NumberFormat("en", { notation: "compact" }).format(value);
-
-function seconds(value) {
-  if (!Number.isFinite(value)) return "> 1 s";
-  if (value >= 1) return `${value} s`;
-  return value >= 0.001 ? `${+(value * 1e3).toPrecision(3)} ms` : `${+(value * 1e6).toPrecision(3)} µs`;
-}
-
-function showNumbers(all) {
-  const verdicts = sum(all, "glacis_requests_total", "verdict");
-  const uninspected = [...sum(all, "glacis_uninspected_total", "reason").values()].reduce((a, b) => a + b, 0);
-  const errors = [...sum(all, "glacis_errors_total", "kind").values()].reduce((a, b) => a + b, 0);
-  const known = ["allow", "deny", "redirect", "drop", "none"].map((name) => [name, verdicts.get(name) ?? 0]);
-  const rows = [...known, ["not fully inspected", uninspected], ["errors", errors]];
+function showNumbers({ series, started, now }) {
+  const rows = [
+    ["Allowed", total(series.allowed), ""],
+    ["Would be blocked", total(series.would_block), "would_block"],
+    ["Blocked", total(series.blocked), "blocked"],
+    ["Limit reached", total(series.rejected), "rejected"],
+    ["Ended before a verdict", total(series.unfinished), ""],
+    ["Not fully inspected", total(series.uninspected), ""],
+    ["Errors since the start", state.errors, "blocked"],
+  ];
   at("numbers").replaceChildren(
-    ...rows.map(([name, count]) =>
-      element("div", element("dt", name), element("dd", Number(count).toLocaleString("en"))),
+    ...rows.map(([name, many, kind]) =>
+      element(many === 0 ? "div.zero" : "div", element("dt", name), element(kind && many > 0 ? `dd.${kind}` : "dd", count(many))),
     ),
   );
-  const total = [...verdicts.values()].reduce((a, b) => a + b, 0);
-  const refused = ["deny", "redirect", "drop"].reduce((sofar, name) => sofar + (verdicts.get(name) ?? 0), 0);
-  showRate({ time: performance.now(), total, refused });
+  const minutes = Math.round((series.slot_seconds * series.allowed.length) / 60);
+  const since = Math.max(series.start, started);
+  at("span").textContent = `in the last ${minutes} minutes, since ${stampWithZone(new Date(1000 * since))}`;
+  at("span").title = `The process runs since ${stampWithZone(new Date(1000 * started))}; it is now ${stampWithZone(new Date(1000 * now))}`;
 }
 
-function showRate(now) {
-  const { before } = state;
-  state.before = now;
-  if (!before || now.total < before.total) return;
-  const per = (a, b) => (1000 * (a - b)) / Math.max(1, now.time - before.time);
-  state.rates.push([per(now.total, before.total), per(now.refused, before.refused)]);
-  state.rates = state.rates.slice(-HISTORY);
-  const [width, height] = [960, 90];
-  const most = Math.max(1, ...state.rates.map(([all]) => all));
-  const [all, refused] = state.rates[state.rates.length - 1].map((rate) => rate.toFixed(1));
-  const svg = picture(width, height, `${all} requests a second, ${refused} of them refused`);
-  [0, 1].forEach((which) => {
-    const points = state.rates.map((rates, index) => {
-      const x = (width * index) / (HISTORY - 1);
-      return `${x.toFixed(1)},${(height - 4 - ((height - 24) * rates[which]) / most).toFixed(1)}`;
+/** Counts of slots as rates. Of the present slot only a part has passed; after less than 2 s it says nothing. */
+function perSecond(values, { series: { start, slot_seconds: step }, now }) {
+  return values.map((many, index) => {
+    const passed = Math.min(step, now - (start + index * step) + 1);
+    return passed < 2 ? null : many / passed;
+  });
+}
+
+function showPlots(activity) {
+  const { series } = activity;
+  const step = series.slot_seconds;
+  // Nothing is known of the time before the start; some minutes are shown in any case.
+  const length = series.allowed.length;
+  const since = Math.floor((activity.started - series.start) / step);
+  const skipped = Math.max(0, Math.min(since, length - 30));
+  const start = series.start + skipped * step;
+  const rate = (...lists) => perSecond(lists[0].map((_, index) => total(lists.map((list) => list[index]))), activity);
+  const peak = (values) => `peak ${Math.max(0, ...values).toFixed(1)}`;
+  const all = rate(series.allowed, series.would_block, series.blocked, series.rejected, series.unfinished);
+  const requests = { name: "Requests per second", style: "allowed", note: peak(all), values: all.slice(skipped) };
+  overTime(at("rate"), { label: `Requests per second over time, ${requests.note}`, start, step, series: [requests] });
+  const kinds = [["Would be blocked", "would_block"], ["Blocked", "blocked"], ["Limit reached", "rejected"]].map(([name, style]) => {
+    const values = rate(series[style]);
+    return { name, style, note: count(total(series[style])), values: values.slice(skipped) };
+  });
+  const filtered = [...state.filter.keys()].some((name) => name !== "minutes");
+  if (filtered) {
+    const note = count(total(activity.matching_series));
+    kinds.push({ name: "Matching the filter", style: "matching", note, values: rate(activity.matching_series).slice(skipped) });
+  }
+  const words = kinds.map(({ name, note }) => `${name}: ${note}`).join(", ");
+  overTime(at("verdicts"), { label: `Requests per second over time. ${words}`, start, step, series: kinds });
+  const latency = [["Median", "p50"], ["99th percentile", "p99"]].map(([name, key]) => {
+    const whole = series[`all_${key}_us`];
+    return { name, style: key, note: whole === null ? "none yet" : `≤ ${microseconds(whole)}`, values: series[`${key}_us`].slice(skipped) };
+  });
+  const times = latency.map(({ name, note }) => `${name} ${note}`).join(", ");
+  overTime(at("latency"), { label: `Inspection time over time. ${times}`, start, step, series: latency, name: microseconds, logarithmic: true });
+  const told = series.scores.flatMap((many, score) => (many > 0 ? [`${score}: ${many}`] : []));
+  scores(at("scores"), series.scores, activity.threshold, `Requests by score. ${told.join(", ") || "None so far"}`);
+}
+
+function showTops(top) {
+  const lists = [
+    ["Attack categories", "category", top.categories],
+    ["Rules", "rule", top.rules],
+    ["Clients", "client", top.clients],
+    ["Hosts", "host", top.hosts],
+    ["Paths", "path", top.paths],
+  ];
+  const made = lists.map(([title, name, rows]) => {
+    const most = Math.max(1, ...rows.map((row) => row.count));
+    const entries = rows.map((row) => {
+      const words = name === "rule" ? `${row.value} ${row.label}` : row.label || "(none)";
+      state.labels[`${name}=${row.value}`] = name === "path" ? readable(words) : visible(words);
+      const share = element("i.share");
+      share.style.width = `${(100 * row.count) / most}%`;
+      const label = element("span.name", state.labels[`${name}=${row.value}`]);
+      label.title = visible(words);
+      const entry = element("li", chooser(name, row.value, label), element("span.number", count(row.count)), share);
+      return entry;
     });
-    svg.append(drawn("polyline", { class: which ? "line bad" : "line", points: points.join(" ") }));
+    return element("section", element("h3", title), element("ol", ...entries));
   });
-  svg.append(drawn("text", { x: 0, y: 12 }, `${all} requests a second, refused (red): ${refused}`));
-  at("rate").replaceChildren(svg);
+  replace(at("tops"), ...made);
 }
 
-function showScores(all) {
-  const found = buckets(all, "glacis_anomaly_score", ({ direction }) => direction === "inbound");
-  const rows = found.map(([bound, count]) => [Number.isFinite(bound) ? `≤${bound}` : ">50", count]);
-  const told = rows.filter(([, count]) => count > 0).map(([name, count]) => `${name}: ${count}`);
-  at("scores").replaceChildren(bars(rows, `Requests by score. ${told.join(", ") || "None so far"}`));
+/** What may be cut off is in the title, too. */
+function titled(made) {
+  made.title = made.textContent;
+  return made;
 }
 
-function showLatency(all) {
-  const phases = [...sum(all, "glacis_inspection_seconds_count", "phase")].filter(([, count]) => count > 0);
-  const plots = phases.map(([phase]) => {
-    const found = buckets(all, "glacis_inspection_seconds", (labels) => labels.phase === phase);
-    const middle = seconds(quantile(found, 0.5));
-    const tail = seconds(quantile(found, 0.99));
-    const title = `${phase.replace("_", " ")}: half within ${middle}, 99 of 100 within ${tail}`;
-    const rows = found.map(([bound, count]) => [seconds(bound).replace(" ", ""), count]);
-    return element("div", element("h3", title), bars(rows, title));
-  });
-  at("latency").replaceChildren(...(plots.length > 0 ? plots : [element("p.dim", "None so far.")]));
+function requestRow(request) {
+  const open = button("button.open", `${visible(request.method)} ${visible(request.host)}${readable(request.uri)}`, () => openStory(request.number));
+  open.dataset.key = `request=${request.number}`;
+  open.title = visible(`${request.method} ${request.host}${request.uri}`);
+  const time = element("time", stampWithZone(new Date(request.time)));
+  time.dateTime = request.time;
+  const attack = request.attack_rule === null
+    ? request.reason?.replaceAll("_", " ") ?? ""
+    : [request.categories[0], request.attack_rule, request.attack].filter(Boolean).join(" · ");
+  const row = element(
+    `tr.${request.verdict}`,
+    element("td.time", time),
+    element("td.verdict", VERDICTS[request.verdict]),
+    titled(element("td.attack", attack)),
+    element("td.request", open),
+    element("td.client", chooser("client", request.client, visible(request.client))),
+    element("td.score.number", String(request.score_inbound || request.score_outbound)),
+  );
+  row.dataset.number = request.number;
+  return row;
+}
+
+function showRequests({ requests, kept, started }) {
+  const shown = JSON.stringify([requests.map(({ number }) => number), String(state.filter), kept.all === 0, kept.matching > requests.length]);
+  const { matching, all, max, since } = kept;
+  const from = since === null ? "" : ` since ${stampWithZone(new Date(1000 * since))}`;
+  const listed = matching > requests.length ? `, the newest ${requests.length} are listed` : "";
+  at("matching").textContent = all === 0 ? "" : `${count(matching)} of ${plural(all, "stored request", "stored requests")}${from}${listed}. At most ${count(max)} are stored, in memory.`;
+  if (shown === state.shown) return;
+  state.shown = shown;
+  replace(at("recent"), ...requests.map(requestRow));
+  at("list").hidden = requests.length === 0;
+  at("tops").hidden = requests.length === 0;
+  at("none").hidden = requests.length > 0;
+  at("more").hidden = matching <= requests.length || requests.length >= 500;
+  if (all === 0) {
+    const attack = copyable("curl -i 'http://GATEWAY/?q=%3Cscript%3Ealert(1)%3C/script%3E'");
+    attack.id = "try";
+    at("none").replaceChildren(
+      element("p", `Nothing was blocked, or would have been, since ${stampWithZone(new Date(1000 * started))}.`),
+      element("p", "Send an attack to see one here. Replace GATEWAY by the address of your Envoy, for example localhost:10000:"),
+      attack,
+    );
+  } else if (requests.length === 0) {
+    at("none").replaceChildren(element("p", "No stored request matches. "), button("button", "Show all", clear));
+  }
+}
+
+function clear() {
+  [state.filter, state.limit] = [new URLSearchParams(), LISTED];
+  writeAddress(false);
+  readAddress();
+  look().catch(fail);
+}
+
+/** What the whole of the service does, from what its profiles do. */
+function showMode(profiles) {
+  const of = (mode) => profiles.filter((profile) => profile.mode === mode).length;
+  const [blocking, detecting] = [of("blocking"), of("detection_only")];
+  const mode = at("mode");
+  let note = "";
+  if (blocking === profiles.length) [mode.textContent, mode.className] = ["BLOCKING", "mode blocking"];
+  else if (blocking > 0) [mode.textContent, mode.className] = [`MIXED: ${blocking} of ${profiles.length} profiles block`, "mode detection"];
+  else if (detecting > 0) [mode.textContent, mode.className] = ["DETECTION: nothing is blocked", "mode detection"];
+  else [mode.textContent, mode.className] = ["OFF: nothing is inspected", "mode off"];
+  if (blocking === 0 && detecting > 0) {
+    note = "Rules run and block nothing. The requests below would be blocked with mode: \"on\". Review them, allow the false alarms, then block: ";
+  }
+  at("mode-note").replaceChildren(...(note ? [note, link("docs/tuning.md", "how to")] : []));
+  at("mode-note").hidden = note === "";
+  at("h-blocked").textContent = blocking === 0 && detecting > 0 ? "Requests that would be blocked" : "Blocked requests";
+}
+
+function link(address, text) {
+  const made = element("a", text);
+  made.href = address;
+  return made;
 }
 
 function showStatus(status) {
   const causes = Object.entries(status.causes).map(([cause, why]) => `${cause}: ${why}`);
-  const ready = at("ready");
-  ready.textContent = status.ready ? "ready" : `not ready – ${causes.join("; ")}`;
-  ready.className = status.ready ? "good" : "bad";
-  at("rulesets").replaceChildren(
-    ...status.profiles.map((profile) => {
-      const remarks = [];
-      if (profile.warnings > 0) remarks.push(`${profile.warnings} warnings`);
-      if (profile.exclusions_expired > 0) remarks.push(`${profile.exclusions_expired} exclusions expired`);
-      const remark = remarks.length > 0 ? element("span.bad", ` (${remarks.join(", ")})`) : null;
-      const name = element("span", profile.name, remark);
-      return row(element("td.wide", name), profile.mode, number(profile.rules), profile.ruleset.slice(0, 12));
-    }),
-  );
-  const reload = at("reload");
+  at("ready").textContent = status.ready ? "ready" : `not ready – ${causes.join("; ")}`;
+  at("ready").className = status.ready ? "good" : "bad";
+  at("instance").textContent = `${status.instance}, version ${status.version}`;
+  at("instance").title = "This page shows this replica alone. For others, forward the port of each pod; for all together, use the dashboards.";
+  document.title = `Glacis – ${status.instance}`;
+  showMode(status.profiles);
+  replace(at("rulesets"), ...status.profiles.map(profileRow));
   const last = status.last_reload;
   const waits = status.restart_needed.length > 0 ? ` Waits for a restart: ${status.restart_needed.join(", ")}.` : "";
-  const when = last ? new Date(1000 * last.at).toLocaleString() : "";
-  if (!last) reload.textContent = `Version ${status.version}. Not reloaded since the start.`;
-  else if (last.error) reload.textContent = `Reload at ${when} not put to use: ${last.error}.${waits}`;
-  else reload.textContent = `Reloaded at ${when}.${waits}`;
-  reload.className = last?.error ? "bad" : "dim";
+  const when = last ? stampWithZone(new Date(1000 * last.at)) : "";
+  if (!last) at("reload").textContent = `Not reloaded since the start at ${stampWithZone(new Date(1000 * status.started))}.`;
+  else if (last.error) at("reload").textContent = `The reload at ${when} was rejected: ${last.error}.${waits}`;
+  else at("reload").textContent = `Reloaded at ${when}.${waits}`;
+  at("reload").className = last?.error ? "bad" : "dim";
   showProfiles(status.profiles.map((profile) => profile.name));
+}
+
+function profileRow(profile) {
+  const name = element("td.wide", profile.name);
+  if (profile.exclusions_expired > 0) name.append(element("span.bad", ` ${plural(profile.exclusions_expired, "exclusion", "exclusions")} expired`));
+  if (profile.warnings > 0) {
+    const more = button("button.link", plural(profile.warnings, "warning", "warnings"), () => showWarnings(profile.name).catch(fail));
+    more.dataset.key = `warnings=${profile.name}`;
+    name.append(" ", more);
+  }
+  return element("tr", name, element("td", MODES[profile.mode] ?? profile.mode), element("td.number", count(profile.rules)), element("td", profile.ruleset.slice(0, 12)));
+}
+
+async function showWarnings(profile) {
+  const { warnings, total } = await (await get(`warnings?${new URLSearchParams({ profile })}`)).json();
+  const more = total > warnings.length ? [`and ${total - warnings.length} more`] : [];
+  at("warnings").replaceChildren(...[...warnings, ...more].map((text) => element("li", visible(text))));
+  at("warnings").hidden = false;
 }
 
 function showProfiles(names) {
@@ -221,184 +284,166 @@ function showProfiles(names) {
   if (names.includes(chosen)) select.value = chosen;
 }
 
+/** Rules as a table: [id, message, …cells]. */
+function rows(place, all) {
+  at(place).replaceChildren(
+    ...all.map(([id, message, ...cells]) => {
+      const text = element("td.wide", message.split("%{")[0].replace(/[^\p{L}\p{N})]+$/u, ""));
+      text.title = message;
+      return element("tr", element("td", String(id)), text, ...cells.map((cell) => element("td.number", cell)));
+    }),
+  );
+  at(`${place}-table`).hidden = all.length === 0;
+}
+
 async function showRules() {
   const profile = at("profile").value;
   if (!profile) return;
-  const query = new URLSearchParams({ profile, sort: "hits", matched: "true", limit: "12" });
-  const { rules } = await (await get(`rules?${query}`)).json();
-  at("rules").replaceChildren(...rules.map((rule) => row(String(rule.id), element("td.wide", short(rule.msg)), number(rule.hits))));
-  await showCosts(profile);
-}
-
-async function showCosts(profile) {
-  const query = new URLSearchParams({ profile, sort: "cost", limit: "12" });
-  const { rules, cost_sample: sample } = await (await get(`rules?${query}`)).json();
-  const dear = rules.filter((rule) => rule.cost && rule.cost.visited > 0);
-  at("costs").replaceChildren(
-    ...dear.map(({ id, msg, cost }) =>
-      row(String(id), element("td.wide", short(msg)), element("td.number", `${cost.percent.toFixed(1)} %`), number(cost.run)),
-    ),
-  );
+  const hits = new URLSearchParams({ profile, sort: "hits", matched: "true", limit: "14" });
+  const { rules } = await (await get(`rules?${hits}`)).json();
+  // Rules that add up scores match whenever another does.
+  const adds = (rule) => rule.phase === 5 || rule.tags.some((tag) => tag === "anomaly-evaluation" || tag === "reporting");
+  rows("rules", rules.filter((rule) => !adds(rule)).slice(0, 10).map((rule) => [rule.id, rule.msg, count(rule.hits)]));
+  at("no-rules").hidden = !at("rules-table").hidden;
+  const dear = new URLSearchParams({ profile, sort: "cost", limit: "10" });
+  const { rules: costs, cost_sample: sample } = await (await get(`rules?${dear}`)).json();
+  const enough = (sample?.exchanges ?? 0) >= SAMPLES_MIN;
+  const ran = enough ? costs.filter(({ cost }) => cost && cost.visited > 0) : [];
+  rows("costs", ran.map(({ id, msg, cost }) => [id, msg, `${cost.percent.toFixed(1)} %`, count(cost.run)]));
   const told = at("sample");
-  if (!sample) told.textContent = "Not counted: `cost_sample` is 0.";
-  else if (sample.exchanges === 0) told.textContent = `None yet: one of ${sample.one_of} requests is counted.`;
-  else told.textContent = `Of the time of all rules in ${sample.exchanges.toLocaleString("en")} requests, one of ${sample.one_of}.`;
+  if (!sample) told.textContent = "Not measured: cost_sample is 0.";
+  else if (!enough) told.textContent = `Too few samples: ${sample.exchanges} of ${SAMPLES_MIN}. One of ${count(sample.one_of)} requests is measured.`;
+  else told.textContent = `Share of the time of all rules, in a sample of ${plural(sample.exchanges, "request", "requests")} (one of ${count(sample.one_of)}).`;
 }
 
-function showRecent(requests) {
-  const rows = requests.map((request) => {
-    const open = element("button", `${request.method} ${request.uri}`);
-    open.type = "button";
-    open.addEventListener("click", () => tell(request.number));
-    const time = element("td", request.time.slice(11, 19));
-    time.title = request.time;
-    const rule = request.rule === null ? "limit" : String(request.rule);
-    const made = row(time, request.client, element("td.wide", open), number(request.score_inbound), rule, request.profile);
-    made.dataset.number = request.number;
-    return made;
-  });
-  const body = at("recent");
-  body.prepend(...rows.reverse());
-  while (body.rows.length > KEPT) body.lastElementChild.remove();
-  at("none").hidden = body.rows.length > 0;
-}
-
-/** Shows the story of a refused request. */
-async function tell(request) {
-  const dialog = at("story");
-  at("facts").replaceChildren();
-  at("ways").replaceChildren();
-  at("told").textContent = "The request is evaluated again; this can take some seconds …";
-  dialog.dataset.state = "asked";
-  if (!dialog.open) dialog.showModal();
-  try {
-    const record = await (await get(`recent/${request}`)).text();
-    showFacts(JSON.parse(record));
-    const query = new URLSearchParams({ profile: JSON.parse(record).profile });
-    const headers = { "content-type": "application/json" };
-    const answer = await fetch(`explain?${query}`, { method: "POST", headers, body: record });
-    if (!answer.ok) throw new Error((await answer.text()).trim());
-    const { text, explanation, typed } = await answer.json();
-    at("told").textContent = text;
-    showWays(explanation.exclusion, typed);
-    dialog.dataset.state = "told";
-  } catch (error) {
-    at("told").textContent = `Nothing can be told: ${error.message}`;
-    dialog.dataset.state = "failed";
-  }
-}
-
-function showFacts(record) {
-  const rules = (record.rules ?? []).filter((rule) => rule.msg !== "");
-  const facts = [
-    ["Request", `${record.method} ${record.uri}`],
-    ["Host", record.host],
-    ["Client", record.client],
-    ["Time", record.time],
-    ["Answer", `${record.action}, status ${record.status}, by ${record.rule ? `rule ${record.rule}` : "a limit"}`],
-    ["Request id", record.request_id],
-    ["Matched", rules.map((rule) => `${rule.id} ${rule.msg}`).join("; ")],
-  ];
-  at("facts").replaceChildren(...facts.flatMap(([name, text]) => [element("dt", name), element("dd", text)]));
-}
-
-/** A text to be put into the configuration, with what was seen when it was tried. */
-function way(place, told, text, passes, fault) {
-  const copy = element("button", "Copy");
-  copy.type = "button";
-  copy.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(text);
-    copy.textContent = "Copied";
-  });
-  const seen = passes ? "Tried: the request passes." : `Tried: ${fault ?? "it is still refused."}`;
-  const tried = passes === null ? "Not tried: there was no time." : seen;
-  const shown = element("pre.exclusion", text);
-  shown.tabIndex = 0;
-  return [element("h3", `${place}: ${told}. ${tried} `, copy), shown];
-}
-
-function showWays(exclusion, typed) {
-  const ways = at("ways");
-  if (!exclusion) return;
-  for (const remark of exclusion.remarks) ways.append(element("p", remark));
-  const places = [
-    [exclusion.on_this_path, typed.on_this_path, "For this path only", "setup"],
-    [exclusion.everywhere, typed.everywhere, "For all requests", "directives"],
-  ];
-  for (const [seclang, written, place, key] of places) {
-    if (written) {
-      ways.append(...way(place, "with owner, reason and last day, of the profile", written.yaml, written.passes));
+/** The samples of one family of OpenMetrics text, as {labels, value}. */
+function samples(text, family) {
+  const found = [];
+  for (const line of text.split("\n")) {
+    const parts = /^([a-z_:]+)(?:\{(.*)\})? ([^ ]+)$/i.exec(line);
+    if (!parts || parts[1] !== family) continue;
+    const labels = {};
+    for (const [, key, value] of (parts[2] ?? "").matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/gi)) {
+      labels[key] = value.replace(/\\(.)/g, (_, escaped) => (escaped === "n" ? "\n" : escaped));
     }
-    if (seclang) {
-      const told = `as SecLang, at the end of \`${key}\``;
-      ways.append(...way(place, told, seclang.directives, seclang.passes, seclang.fault));
-    }
+    found.push({ labels, value: Number(parts[3]) });
   }
+  return found;
+}
+
+async function showMetrics() {
+  const text = await (await get("metrics")).text();
+  state.errors = total(samples(text, "glacis_errors_total").map(({ value }) => value));
+  const shadows = new Map();
+  for (const { labels, value } of samples(text, "glacis_shadow_requests_total")) {
+    const key = JSON.stringify([labels.profile, labels.shadow]);
+    shadows.set(key, { ...shadows.get(key), [labels.result]: value });
+  }
+  at("shadows").hidden = shadows.size === 0;
+  at("shadow-rows").replaceChildren(
+    ...[...shadows].map(([key, results]) => {
+      const cells = ["agreed", "would_block", "would_pass", "incomplete"].map((result) => element("td.number", count(results[result] ?? 0)));
+      return element("tr", ...JSON.parse(key).map((name) => element("td", name)), ...cells);
+    }),
+  );
+  const differing = samples(text, "glacis_shadow_rule_differences_total").filter(({ value }) => value > 0);
+  differing.sort((a, b) => b.value - a.value);
+  const only = { current: "only in the rules in use", shadow: "only in the shadow" };
+  const words = differing.slice(0, 10).map(({ labels, value }) => `rule ${labels.rule_id} ${only[labels.only]}: ${count(value)}`);
+  at("shadow-rules").textContent = words.length > 0 ? `Rules that matched in one of both, by requests: ${words.join("; ")}.` : "";
 }
 
 /** Learns exclusions from what the chosen profile would have blocked in detection mode. */
 async function propose() {
   const told = at("proposed");
   at("propose").disabled = true;
-  told.textContent = "The requests are evaluated again; this can take some seconds …";
+  told.textContent = "The stored requests are evaluated again; this can take some seconds …";
   at("proposals").replaceChildren();
   try {
     const query = new URLSearchParams({ profile: at("profile").value });
     const found = await (await get(`proposals?${query}`)).json();
     told.textContent =
-      `Profile ${found.profile}: ${found.blocked} of ${found.requests} collected requests are blocked; ` +
-      `${found.passing} of those pass with ${found.exclusions} exclusions (tried).`;
-    const copy = element("button", "Copy");
-    copy.type = "button";
-    copy.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(found.yaml);
-      copy.textContent = "Copied";
-    });
-    const shown = element("pre.exclusion", found.yaml);
-    shown.tabIndex = 0;
+      `Profile ${found.profile}: ${count(found.blocked)} of ${plural(found.requests, "collected request", "collected requests")} are blocked; ` +
+      `${count(found.passing)} of those pass with ${plural(found.exclusions, "exclusion", "exclusions")} (tried).`;
     const reasons = [
       ...found.remarks,
-      ...found.declined.map(({ requests, subject, reason }) => `Declined, ${requests} requests: ${subject}: ${reason}`),
+      ...found.declined.map(({ requests, subject, reason }) => `Declined, ${plural(requests, "request", "requests")}: ${subject}: ${reason}`),
     ];
-    at("proposals").replaceChildren(copy, shown, element("ul", ...reasons.map((text) => element("li", text))));
+    const list = element("ul", ...reasons.map((text) => element("li", visible(text))));
+    at("proposals").replaceChildren(...(found.exclusions > 0 ? [copyable(found.yaml)] : []), list);
     told.dataset.state = "told";
   } catch (error) {
-    told.textContent = `Nothing can be proposed: ${error.message}`;
+    told.textContent = `There are no proposals: ${error.message}`;
     told.dataset.state = "failed";
   }
   at("propose").disabled = false;
 }
 
+function openStory(number) {
+  state.request = number;
+  writeAddress(true);
+  showStory(number);
+}
+
+function closeStory() {
+  if (state.request === null) return;
+  state.request = null;
+  writeAddress(false);
+}
+
+/** The address has changed by hand, by a link, or by Back. */
+function follow() {
+  const before = state.request;
+  readAddress();
+  if (state.request !== null && state.request !== before) showStory(state.request);
+  else if (state.request === null) at("story").close();
+  look().catch(fail);
+}
+
 async function look() {
-  showStatus(await (await get("status")).json());
-  const all = samples(await (await get("metrics")).text());
-  showNumbers(all);
-  showScores(all);
-  showLatency(all);
-  await showRules();
-  const { last, requests } = await (await get(`recent?after=${state.last}`)).json();
-  state.last = last;
-  showRecent(requests);
+  const filter = String(state.filter);
+  const [status, activity] = await Promise.all([get("status"), get(`activity?${filter}&limit=${state.limit}`)]);
+  showStatus(await status.json());
+  const found = await activity.json();
+  if (filter !== String(state.filter)) return; // Another was chosen meanwhile.
+  state.activity = found;
+  showNumbers(found);
+  showPlots(found);
+  showTops(found.top);
+  showRequests(found);
+  showChosen();
+  if (state.looks++ % RULES_EVERY === 0) await Promise.all([showRules(), showMetrics()]);
+  at("fault").hidden = true;
+}
+
+function fail(error) {
+  at("fault").textContent = `The service does not answer: ${error.message}`;
+  at("fault").hidden = false;
 }
 
 async function watch() {
-  if (!at("pause").checked && !document.hidden) {
-    const fault = at("fault");
-    try {
-      await look();
-      fault.hidden = true;
-    } catch (error) {
-      fault.textContent = `The service does not answer: ${error.message}`;
-      fault.className = "bad";
-      fault.hidden = false;
-    }
-  }
+  if (!at("pause").checked && !document.hidden) await look().catch(fail);
   setTimeout(watch, POLL_MS);
 }
 
-at("profile").addEventListener("change", showRules);
+at("profile").addEventListener("change", () => showRules().catch(fail));
 at("propose").addEventListener("click", propose);
-watch().then(() => {
-  const wanted = /^#request=(\d+)$/.exec(location.hash);
-  if (wanted) tell(Number(wanted[1]));
+at("more").addEventListener("click", () => {
+  state.limit = Math.min(500, 4 * state.limit);
+  look().catch(fail);
 });
+at("close").addEventListener("click", () => at("story").close());
+at("story").addEventListener("close", closeStory);
+at("filter").addEventListener("submit", (event) => event.preventDefault());
+at("verdict").addEventListener("change", (event) => choose("verdict", event.target.value));
+at("minutes").addEventListener("change", (event) => choose("minutes", event.target.value));
+let typing;
+at("text").addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(() => choose("text", at("text").value.trim()), 250);
+});
+addEventListener("popstate", follow);
+addEventListener("resize", () => state.activity && showPlots(state.activity));
+readAddress();
+if (state.request) showStory(state.request);
+watch();

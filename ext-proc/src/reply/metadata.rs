@@ -30,6 +30,9 @@ pub(crate) fn metadata(receipt: &Receipt<'_>) -> Vec<u8> {
         fields.text("second_opinion", opinion.name());
         fields.decimal("second_opinion_score", f64::from(opinion.score) / 1_000.0);
     }
+    if let Some(would_deny) = receipt.would_deny {
+        fields.number("would_deny", would_deny.rule.0.into());
+    }
     let mut rules = Vec::new();
     for rule in &receipt.rules {
         list_value(&mut rules, &rule.to_string());
@@ -112,7 +115,7 @@ fn delimited_bytes(content: usize) -> usize {
 mod tests {
     use envoy_types::pb::google::protobuf;
     use glacis_engine::{Phase, RuleId, Scores};
-    use glacis_inspector::{Mode, Opined, Uninspected};
+    use glacis_inspector::{Mode, Opined, Uninspected, WouldDeny};
     use prost::Message as _;
     use serde_json::{Value, json};
 
@@ -144,6 +147,15 @@ mod tests {
     fn a_receipt_is_read_by_others_as_it_was() {
         let long = "p".repeat(70_000);
         let receipt = Receipt::observed("shop", "0a1b", "7f9c2ba4");
+        let detected = WouldDeny { phase: Phase::RequestBody, rule: RuleId(949_110) };
+        check(
+            &Receipt { verdict: "allow", would_deny: Some(detected), ..receipt.clone() },
+            &json!({
+                "verdict": "allow", "mode": "detection_only", "inspected": "later",
+                "score": 0.0, "score_outbound": 0.0, "would_deny": 949_110.0, "rules": [],
+                "profile": "shop", "ruleset": "0a1b", "request_id": "7f9c2ba4",
+            }),
+        );
         check(
             &receipt,
             &json!({
@@ -162,6 +174,7 @@ mod tests {
                 uninspected: Some(Uninspected::BodyTruncated),
                 scores: Scores { inbound: 15, outbound: -4 },
                 opinion: Some(Opined { score: 3_400, attack: true, refused_by_rules: true }),
+                would_deny: None,
                 rules: (942_000..942_032).map(RuleId).collect(),
                 profile: &long,
                 ruleset: "",

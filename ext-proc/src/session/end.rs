@@ -1,7 +1,7 @@
 //! The end of an exchange: with a verdict or without one, at the end of the stream or before.
 
 use glacis_inspector::{Inspector, Mode};
-use glacis_service::Client;
+use glacis_service::{Client, now};
 
 use super::{Half, Session};
 use crate::wire::BodyMode;
@@ -82,6 +82,7 @@ impl Session {
         self.given_up = true;
         if self.inspector.take().is_some() {
             self.shared.metrics.no_verdict(self.metrics());
+            self.shared.history.no_verdict(now());
         }
     }
 }

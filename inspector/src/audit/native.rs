@@ -5,7 +5,8 @@ use glacis_engine::{AuditPart, Match, MatchedRule, Transaction};
 use glacis_second_opinion::Opinion;
 
 use super::{
-    Entry, MATCHES_MAX, Part, Said, TAGS_MAX, cut, push_files, push_matched_ids, push_rules, text,
+    Entry, MATCHES_MAX, Part, Said, TAGS_MAX, cut, push_files, push_matched_ids, push_rules,
+    push_would_deny, text,
 };
 use crate::{
     json::{Object, push_string},
@@ -46,6 +47,7 @@ pub(super) fn line(entry: &Entry<'_>, transaction: &Transaction, redaction: &Red
     if let Some(rule) = entry.rule {
         object.number("rule", rule.0);
     }
+    push_would_deny(&mut object, entry.would_deny);
     let scores = transaction.scores();
     object.number("score_inbound", scores.inbound).number("score_outbound", scores.outbound);
     if let Some(opinion) = entry.opinion {

@@ -8,7 +8,8 @@
 use glacis_engine::{AuditPart, MatchedRule, Transaction};
 
 use super::{
-    Entry, MATCHES_MAX, Part, Said, cut, native, push_files, push_matched_ids, push_rules, text,
+    Entry, MATCHES_MAX, Part, Said, cut, native, push_files, push_matched_ids, push_rules,
+    push_would_deny, text,
 };
 use crate::{
     decision::{Mode, REJECT},
@@ -220,6 +221,7 @@ fn push_unmapped(
     if let Some(phase) = entry.phase {
         unmapped.number("phase", phase.number());
     }
+    push_would_deny(&mut unmapped, entry.would_deny);
     for (key, part, variable) in [
         ("request_body", Part::request(transaction), "REQUEST_BODY"),
         ("response_body", Part::response(transaction), "RESPONSE_BODY"),

@@ -43,10 +43,15 @@ impl Inspector {
 
     /// The refusal by the second opinion, if it refuses.
     pub(super) fn refused_by_opinion(&self) -> Option<Refusal> {
+        (self.mode() == Mode::Blocking).then(|| self.opinion_refusal()).flatten()
+    }
+
+    /// The refusal by the second opinion, as if it might block.
+    pub(super) fn opinion_refusal(&self) -> Option<Refusal> {
         let is_attack = self.opinion.as_ref().is_some_and(Opinion::is_attack);
         let settings = self.settings.second_opinion.as_ref();
         let blocks = settings.is_some_and(|settings| settings.action == OpinionAction::Block);
-        (is_attack && blocks && self.mode() == Mode::Blocking).then_some(Refusal {
+        (is_attack && blocks).then_some(Refusal {
             status: STATUS,
             rule: Some(SECOND_OPINION_RULE),
             phase: Phase::RequestBody,

@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use glacis_engine::{Phase, RuleEngine, RuleId};
+use glacis_engine::{Phase, RuleId};
 
 use super::{Inspector, Stage};
 use crate::{
     audit::{self, AuditFormat},
-    decision::{Mode, Outcome, REJECT, Receipt, Reply, Uninspected},
+    decision::{Mode, Outcome, REJECT, Receipt, Reply, Uninspected, WouldDeny},
     rejection::Rejection,
 };
 
@@ -26,6 +26,7 @@ impl Inspector {
             uninspected: self.uninspected(),
             scores: self.transaction.scores(),
             opinion: self.opined(),
+            would_deny: self.would_deny(),
             rules,
             profile: &self.settings.profile,
             ruleset: self.transaction.program().hash(),
@@ -89,10 +90,13 @@ impl Inspector {
         }
         self.transaction.finish(now);
         let refused = self.refused().is_some().then(|| self.host_record()).flatten();
-        let detected = self.would_refuse().then(|| self.host_record()).flatten();
+        let detected = self.would_deny().and_then(|_| self.host_record());
         let receipt = self.receipt();
         // Of what the host cut off, and of what the second opinion refused, the engine does not know it.
-        let beside = self.rejected.is_some() || self.refused_by_opinion().is_some();
+        // Without `SecAuditEngine` it knows of refusals only, and detection mode has none.
+        let beside = self.rejected.is_some()
+            || self.refused_by_opinion().is_some()
+            || receipt.would_deny.is_some();
         let cut_off = beside && self.transaction.audit_engine().is_none();
         let due = cut_off || self.transaction.audit_due(self.request.status);
         let sampled = self.settings.audit_sample.has(self.request.audit_lot);
@@ -101,19 +105,23 @@ impl Inspector {
         Outcome { receipt, audit, refused, detected, limits: self.transaction.flags() }
     }
 
-    /// The record for the host itself.
-    /// Whether a rule about the request would have refused it, where rules may not block.
-    fn would_refuse(&self) -> bool {
-        let about_request =
-            |phase: Phase| matches!(phase, Phase::RequestHeaders | Phase::RequestBody);
-        self.refused().is_none()
-            && self.transaction.rule_engine() == RuleEngine::DetectionOnly
-            && self
-                .transaction
-                .matched_rules()
-                .any(|rule| rule.refuses && about_request(rule.phase))
+    /// The refusal that there would be if rules might block: by the first rule that refuses, otherwise by the second
+    /// opinion.
+    fn would_deny(&self) -> Option<WouldDeny> {
+        if self.mode() != Mode::DetectionOnly || self.refused().is_some() {
+            return None;
+        }
+        // After phase 4 nothing is refused.
+        let mut rules = self.transaction.matched_rules().filter(|rule| rule.refuses);
+        let rule = rules.find(|rule| rule.phase != Phase::Logging);
+        let by_rule = rule.map(|rule| WouldDeny { phase: rule.phase, rule: rule.id });
+        by_rule.or_else(|| {
+            let refusal = self.opinion_refusal()?;
+            Some(WouldDeny { phase: refusal.phase, rule: refusal.rule? })
+        })
     }
 
+    /// The record for the host itself.
     fn host_record(&mut self) -> Option<String> {
         let parts = self.settings.refused_parts?;
         // They are many at a time, and would take the place of attacks.
@@ -147,6 +155,7 @@ impl Inspector {
             inspected: receipt.inspected,
             profile: &self.settings.profile,
             opinion: self.opinion.as_ref(),
+            would_deny: receipt.would_deny,
         };
         audit::line(&entry, &self.transaction, &self.settings.redaction)
     }

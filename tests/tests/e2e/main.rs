@@ -24,6 +24,7 @@ mod chain;
 mod charts;
 mod components;
 mod configs;
+mod console;
 mod content_limits;
 mod decisions;
 mod documents;

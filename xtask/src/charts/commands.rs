@@ -70,7 +70,6 @@ const CHANGES: &[(&str, &[&str])] = &[
             "- EnvoyFilter istio-system/glacis-edge selects workloadSelector: labels: istio: ingressgateway",
         ],
     ),
-    ("docs/tuning.md", &["- mode \"on\"", "+ mode detection"]),
 ];
 
 /// Returns how many there are.

@@ -13,6 +13,10 @@ const ORDINARY: usize = 60;
 /// What a document can hold without making a copy of the repository slow.
 const BYTES_MAX: u64 = 150_000;
 
+/// Opens the story of an SQL injection, or else of the newest request.
+const STORY: &str = "const rows = [...document.querySelectorAll('#recent tr')]; \
+    (rows.find((row) => row.innerText.includes('SQL injection')) ?? rows[0]).querySelector('.open').click()";
+
 /// Writes `page.png` and `story.png` into the folder.
 pub(crate) fn take(stack: &Stack, folder: &Path) -> Outcome<()> {
     let program = browser::find()
@@ -30,12 +34,15 @@ pub(crate) fn take(stack: &Stack, folder: &Path) -> Outcome<()> {
     page.open(&format!("http://{admin}/"))?;
     page.wait_for("document.querySelectorAll('#recent tr').length > 4")?;
     page.wait_for("document.querySelectorAll('#rules tr').length > 4")?;
-    page.wait_for("document.querySelectorAll('#costs tr').length > 4")?;
+    page.wait_for("document.querySelectorAll('#tops li').length > 4")?;
     page.wait_for("document.querySelectorAll('#latency svg').length >= 1")?;
-    picture(&mut page, &folder.join("page.png"), (1200, 880))?;
-    page.value("document.querySelector('#recent button').click()")?;
+    page.resize(1200, 1000)?;
+    picture(&mut page, &folder.join("page.png"), (1200, 1000))?;
+    page.value(STORY)?;
     page.wait_for("document.getElementById('story').dataset.state === 'told'")?;
-    picture(&mut page, &folder.join("story.png"), (1200, 700))
+    // Away from the button on which the focus is.
+    page.value("document.getElementById('allow').open = true; document.activeElement.blur()")?;
+    picture(&mut page, &folder.join("story.png"), (1200, 1000))
 }
 
 fn picture(page: &mut Browser, path: &Path, size: (u32, u32)) -> Outcome<()> {
