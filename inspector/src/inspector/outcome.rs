@@ -87,6 +87,7 @@ impl Inspector {
         if self.stage == Stage::RequestBody {
             self.uninspected = Some(Uninspected::BodyNotSent);
         }
+        self.end_messages();
         self.transaction.finish(now);
         let refused = self.refused().is_some().then(|| self.host_record()).flatten();
         let detected = self.would_refuse().then(|| self.host_record()).flatten();
@@ -101,9 +102,8 @@ impl Inspector {
         Outcome { receipt, audit, refused, detected, limits: self.transaction.flags() }
     }
 
-    /// The record for the host itself.
     /// Whether a rule about the request would have refused it, where rules may not block.
-    fn would_refuse(&self) -> bool {
+    pub(super) fn would_refuse(&self) -> bool {
         let about_request =
             |phase: Phase| matches!(phase, Phase::RequestHeaders | Phase::RequestBody);
         self.refused().is_none()
@@ -114,6 +114,7 @@ impl Inspector {
                 .any(|rule| rule.refuses && about_request(rule.phase))
     }
 
+    /// The record for the host itself.
     fn host_record(&mut self) -> Option<String> {
         let parts = self.settings.refused_parts?;
         // They are many at a time, and would take the place of attacks.
