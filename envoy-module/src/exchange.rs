@@ -5,6 +5,7 @@
 
 mod evaluation;
 mod late_body;
+mod messages;
 mod readiness;
 mod receipt;
 
@@ -24,6 +25,7 @@ use glacis_service::{
 use self::{
     evaluation::{Done, Early, Evaluation, OwnedHead, own_fields},
     late_body::{Begun, Known},
+    messages::{Meanwhile, begin},
 };
 use crate::{
     filter::Filter,
@@ -44,6 +46,8 @@ enum Progress {
     Headers,
     /// Its body is awaited.
     Body,
+    /// Messages of gRPC are inspected as they come.
+    Messages,
     /// Another thread evaluates it.
     Evaluation,
     /// There is a verdict on it, or it is not inspected.
@@ -66,6 +70,8 @@ pub(crate) struct Exchange<W: Wake> {
     begun: Begun,
     /// What has come behind the request's headers while these are evaluated elsewhere, or wait for rules.
     early: Option<Early>,
+    /// What has come of a call while its messages are evaluated elsewhere.
+    meanwhile: Option<Meanwhile>,
     request: Progress,
     response: Progress,
     /// The client was answered by us.
@@ -113,6 +119,7 @@ impl<W: Wake> Exchange<W> {
             late_body: None,
             begun: Begun::default(),
             early: None,
+            meanwhile: None,
             request: Progress::Headers,
             response: Progress::Headers,
             answered: false,
@@ -206,6 +213,9 @@ impl<W: Wake> Exchange<W> {
             return self.evaluated(stream, Done { inspector, half: Half::Request, decision });
         }
         self.blocks = inspector.mode() == Mode::Blocking;
+        if inspector.awaits_messages() {
+            self.begin_messages(&inspector);
+        }
         let decision = match decision {
             Decision::NeedBody => {
                 self.expect_body(stream, &inspector);
@@ -240,7 +250,7 @@ impl<W: Wake> Exchange<W> {
             return (inspector, Err(OwnedHead::new(&head, protocol, profile.trusted_hops())));
         }
         inspector.set_deadline(shared.deadline(Instant::now()));
-        let decision = inspector.request_headers(&head);
+        let decision = begin(&mut inspector, &head);
         (inspector, Ok(decision))
     }
 
@@ -271,7 +281,11 @@ impl<W: Wake> Exchange<W> {
             return Next::Continue;
         }
         let Some(inspector) = &mut self.inspector else {
-            // Envoy answers on its own behalf, or the exchange is concluded.
+            // Envoy answers on its own behalf, the exchange is concluded, or a long message of the call is evaluated.
+            if self.meanwhile.is_some() {
+                let reason = Uninspected::NotEvaluated.name();
+                self.filter.metrics.uninspected(stream, reason);
+            }
             self.response = Progress::Done;
             return Next::Continue;
         };
@@ -285,8 +299,10 @@ impl<W: Wake> Exchange<W> {
             let bytes_max = inspector.program().limits().response_body_bytes_max;
             stream.buffer_at_least(bytes_max);
         }
-        // The request cannot come any further.
-        self.request = Progress::Done;
+        // The request cannot come any further, unless it is a call that goes on.
+        if !matches!(self.request, Progress::Messages | Progress::Evaluation) {
+            self.request = Progress::Done;
+        }
         self.measure(stream, "response_headers", began);
         self.decided(stream, Half::Response, &decision)
     }
@@ -308,8 +324,10 @@ impl<W: Wake> Exchange<W> {
                 if let Some(early) = &mut self.early {
                     early.is_ended |= end_of_stream;
                 }
+                self.comes_meanwhile(stream, half, end_of_stream);
                 return Next::HoldAndSlowDown;
             }
+            Progress::Messages => return self.messages(stream, end_of_stream),
             Progress::Body => {}
         }
         let began = Instant::now();
@@ -402,11 +420,16 @@ impl<W: Wake> Exchange<W> {
                     Some(early) => early.trailers = Some(own_fields(&stream.headers(map))),
                     None => self.take_out(stream, half, map),
                 }
+                self.ends_meanwhile(half);
                 return Next::Hold;
             }
             Progress::Headers | Progress::Done => {
                 self.late_trailers(stream, half, map);
                 return Next::Continue;
+            }
+            Progress::Messages => {
+                self.take_out(stream, half, map);
+                return self.judge_messages(stream, Vec::new(), End::Last);
             }
             Progress::Body => {}
         }
@@ -469,8 +492,10 @@ impl<W: Wake> Exchange<W> {
         if *decision != Decision::NeedBody {
             self.late_body = None;
         }
+        let goes_on = self.inspector.as_ref().is_some_and(|seen| seen.awaits_messages());
         *self.progress_mut(half) = match decision {
             Decision::NeedBody => Progress::Body,
+            Decision::Continue if goes_on && half == Half::Request => Progress::Messages,
             Decision::Continue | Decision::Reply(_) => Progress::Done,
         };
         match decision {
@@ -479,7 +504,7 @@ impl<W: Wake> Exchange<W> {
                 self.place.release();
                 let wants_response = half == Half::Request
                     && self.inspector.as_ref().is_some_and(|seen| seen.wants_response());
-                if !wants_response {
+                if !wants_response && !goes_on {
                     self.conclude(stream);
                 }
                 Next::Continue

@@ -8,6 +8,8 @@
 mod before_body;
 mod end;
 mod framing;
+mod messages;
+mod modes;
 mod rejected;
 mod watched;
 
@@ -34,7 +36,7 @@ use crate::{
     metrics::{ProfileMetrics, phase_name},
     profile::Profile,
     recording::Recorder,
-    reply::{self, Answer, ModeOverride, Part},
+    reply::{self, Answer, Part},
     shared::Shared,
     trace::{Context, Exchange},
     wire::{Body, BodyMode, Head, Incoming, Message, Modes, Trailers},
@@ -47,6 +49,8 @@ enum Half {
     Headers,
     /// Its body is awaited, in the mode that Envoy was asked for or is configured to.
     Body(BodyMode),
+    /// Messages of gRPC are inspected as they come, in this mode: see `messages`.
+    Messages(BodyMode),
     /// The verdict is reached without a body; pieces of it may come all the same, and pass.
     Done,
     /// The verdict is reached on the whole body: no more of it can come.
@@ -194,8 +198,11 @@ impl Session {
 
     /// Body bytes that evaluation would have to go through; `None` where nothing of a body is evaluated.
     pub(crate) fn body_bytes(&self) -> Option<usize> {
-        let inspector = self.inspector.as_ref().filter(|_| self.awaits_body());
-        inspector.map(Inspector::body_bytes)
+        let inspector = self.inspector.as_ref();
+        if let Half::Messages(_) = self.request {
+            return inspector.map(Inspector::pending_bytes);
+        }
+        inspector.filter(|_| self.awaits_body()).map(Inspector::body_bytes)
     }
 
     /// Whether bodies come in the mode in which Envoy gives them away.
@@ -325,11 +332,15 @@ impl Session {
                 inspector.request_headers(&head_of)
             }
         };
+        let mut has_messages = decision == Decision::NeedBody && inspector.has_messages();
         if decision == Decision::NeedBody {
             let client = inspector.client().map(Client::from);
             self.body_memory = Share::none(Arc::clone(&self.shared.body_memory), client);
             self.waits = Share::none(Arc::clone(&self.shared.waits), client);
-            if let Err(rejection) = self.waits.add(1) {
+            if has_messages {
+                decision = inspector.begin_messages(&head_of);
+                has_messages = inspector.awaits_messages();
+            } else if let Err(rejection) = self.waits.add(1) {
                 decision = inspector.body_not_awaited(rejection);
             }
         }
@@ -339,6 +350,9 @@ impl Session {
         }
         self.request = match decision {
             Decision::NeedBody => Half::Body(Self::mode_for_body(self.modes.request)),
+            Decision::Continue if has_messages => {
+                Half::Messages(Self::mode_for_messages(self.modes.request))
+            }
             Decision::Continue | Decision::Reply(_) => Half::Done,
         };
         self.check_settings(head.source.is_none());
@@ -365,51 +379,6 @@ impl Session {
         }
     }
 
-    /// The mode in which a needed body comes: as configured in Envoy, or as asked for.
-    ///
-    /// `BUFFERED` is not asked for: Envoy 1.40 then waits for ever, if more of the body than it can
-    /// buffer came before the answer to the headers. Partially buffered, such a body comes cut off,
-    /// and is refused or not as configured here.
-    const fn mode_for_body(configured: BodyMode) -> BodyMode {
-        match configured {
-            BodyMode::None => BodyMode::BufferedPartial,
-            mode => mode,
-        }
-    }
-
-    /// What Envoy has to send differently from its configuration, after the request's headers.
-    ///
-    /// A mode that is configured is kept where a body is needed: whether Envoy obeys an override is
-    /// not known (`allow_mode_override`), and the end of a body is told differently in each mode.
-    fn request_override(&self, wants_response: bool) -> Option<ModeOverride> {
-        // Envoy takes none in this mode.
-        if self.is_duplex() {
-            return None;
-        }
-        let body = match self.request {
-            Half::Body(mode) => mode,
-            _ => self.mode_for_recording(self.modes.request, |recorder| {
-                recorder.wanted().request_body_bytes > 0
-            }),
-        };
-        let wants_response = wants_response || self.records(|recorder| recorder.wanted().response);
-        // Whether Envoy is configured to send trailers is not known, and they are part of what is waited for.
-        let as_configured = body == self.modes.request
-            && body != BodyMode::Streamed
-            && !matches!(self.request, Half::Body(_))
-            && !wants_response
-            && self.modes.response == BodyMode::None;
-        let response_body = if wants_response { self.modes.response } else { BodyMode::None };
-        (!as_configured).then_some(ModeOverride {
-            request_body: body,
-            // They are what follows where there is no body after all.
-            request_trailers: body != BodyMode::None,
-            response_headers: wants_response,
-            response_body,
-            response_trailers: false,
-        })
-    }
-
     fn request_body(&mut self, body: &Body) -> Result<Answer, Misordered> {
         let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
         let mode = match self.request {
@@ -418,6 +387,7 @@ impl Session {
             Half::Done => {
                 return Ok(self.follow(&Decision::Continue, Part::RequestBody, Vec::new()));
             }
+            Half::Messages(mode) => return Ok(self.messages(body, mode)),
             Half::Body(mode) => mode,
         };
         self.shared.body_came();
@@ -438,7 +408,7 @@ impl Session {
 
     fn request_trailers(&mut self, trailers: &Trailers) -> Result<Answer, Misordered> {
         let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
-        if matches!(self.request, Half::Body(_)) {
+        if matches!(self.request, Half::Body(_) | Half::Messages(_)) {
             self.shared.body_came();
         }
         inspector.set_deadline(deadline(self.due));
@@ -479,40 +449,12 @@ impl Session {
         Ok(answer)
     }
 
-    fn response_override(&self) -> Option<ModeOverride> {
-        if self.is_duplex() {
-            return None;
-        }
-        let body = match self.response {
-            Half::Body(mode) => mode,
-            _ => self.mode_for_recording(self.modes.response, |recorder| {
-                recorder.wanted().response_body_bytes > 0
-            }),
-        };
-        let as_configured = body == self.modes.response
-            && body != BodyMode::Streamed
-            && !matches!(self.response, Half::Body(_));
-        let request_body = match self.request {
-            Half::Body(mode) => mode,
-            _ => self.mode_for_recording(self.modes.request, |recorder| {
-                !recorder.has_request() && recorder.wanted().request_body_bytes > 0
-            }),
-        };
-        (!as_configured).then_some(ModeOverride {
-            request_body,
-            request_trailers: request_body != BodyMode::None,
-            response_headers: true,
-            response_body: body,
-            response_trailers: body != BodyMode::None,
-        })
-    }
-
     fn response_body(&mut self, body: &Body) -> Result<Answer, Misordered> {
         let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
         let mode = match self.response {
             Half::Headers => return Err(Misordered::ResponseBodyBeforeHeaders),
             Half::BodyDone => return Err(Misordered::BodyAfterItsEnd),
-            Half::Done => {
+            Half::Done | Half::Messages(_) => {
                 return Ok(self.follow(&Decision::Continue, Part::ResponseBody, Vec::new()));
             }
             Half::Body(mode) => mode,

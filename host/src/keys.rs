@@ -54,6 +54,7 @@ macro_rules! with_profile_keys {
             body_overflow: $crate::BodyOverflow = $crate::BodyOverflow::Reject,
             late: $crate::Late = $crate::Late::Reject,
             grpc: $crate::Grpc = $crate::Grpc::Inspect,
+            grpc_descriptors: Option<std::path::PathBuf> = None,
             response: $crate::Response = $crate::Response::Off,
             trusted_hops: usize = 0,
             block: $crate::Block = $crate::Block::default(),
@@ -209,6 +210,11 @@ impl ProfileKeys {
             ensure(threshold != Some(0), key, "everything would be refused: write 1 or more")?;
         }
         ensure(
+            self.grpc_descriptors.as_deref().is_none_or(is_plain_path),
+            "grpc_descriptors",
+            "write a path without quotation marks, backslashes and line breaks",
+        )?;
+        ensure(
             self.scoring.second_opinion.as_ref().is_none_or(SecondOpinionConfig::has_threshold),
             "scoring.second_opinion.threshold",
             "write a number above 0, at most 100, or null for that of the weights",
@@ -231,8 +237,16 @@ impl ProfileKeys {
         if let Some(crs) = &mut self.crs {
             *crs = folder.join(&*crs);
         }
+        if let Some(descriptors) = &mut self.grpc_descriptors {
+            *descriptors = folder.join(&*descriptors);
+        }
         self.scoring.resolve(folder);
     }
+}
+
+/// Whether a path can stand in SecLang as it is.
+fn is_plain_path(path: &Path) -> bool {
+    path.to_str().is_some_and(|path| !path.contains(['"', '\\', '\n', '\r']))
 }
 
 /// Checks the keys of all profiles, and the names by which they are used.

@@ -138,6 +138,7 @@ keys!(
     body_overflow: BodyOverflow,
     late: Late,
     grpc: Grpc,
+    grpc_descriptors: Option<PathBuf>,
     response: Response,
     trusted_hops: usize,
     block: Block,
@@ -166,6 +167,9 @@ impl ProfileConfig {
         }
         if let Given::As(Some(crs)) = &mut self.crs {
             *crs = folder.join(&*crs);
+        }
+        if let Given::As(Some(descriptors)) = &mut self.grpc_descriptors {
+            *descriptors = folder.join(&*descriptors);
         }
         if let Given::As(scoring) = &mut self.scoring {
             scoring.resolve(folder);

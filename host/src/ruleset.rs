@@ -151,7 +151,7 @@ pub fn recipe(
     Ok(Recipe { inputs, setup_end, directives_end, limits: Limits::from(&keys.limits) })
 }
 
-/// The typed limit of request bodies, and what becomes of longer ones, as SecLang.
+/// The typed limit of request bodies, what becomes of longer ones, and the types of messages, as SecLang.
 fn limit_directives(keys: &ProfileKeys) -> String {
     let mut directives = String::new();
     if let Some(bytes) = keys.request_body_bytes_max {
@@ -159,6 +159,9 @@ fn limit_directives(keys: &ProfileKeys) -> String {
     }
     if keys.oversized_body != OversizedBody::Reject {
         directives += "SecRequestBodyLimitAction ProcessPartial\n";
+    }
+    if let Some(path) = &keys.grpc_descriptors {
+        directives += &format!("SecGrpcDescriptorSet \"{}\"\n", path.display());
     }
     directives
 }

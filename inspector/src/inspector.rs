@@ -1,5 +1,7 @@
 //! One exchange under inspection.
 
+mod absent;
+mod messages;
 mod opinion;
 mod outcome;
 mod refusal;
@@ -25,8 +27,10 @@ use crate::{
         Header, RequestHead, ResponseHead, content_length, find, is_chunked, is_event_stream,
         is_grpc, is_grpc_call, is_malformed_websocket, is_tunnel, is_websocket,
     },
-    settings::{BodyOverflow, GrpcBodies, ResponseInspection, Settings, TruncatedBody},
+    settings::{GrpcBodies, ResponseInspection, Settings, TruncatedBody},
 };
+
+use messages::Messages;
 
 pub use opinion::SECOND_OPINION_RULE;
 
@@ -85,6 +89,10 @@ const REMEMBERED_BYTES_MAX: usize = 1 << 10;
 #[derive(Debug)]
 pub struct Inspector {
     transaction: Transaction,
+    /// The one of the two that messages of a call need beside that of its headers.
+    spare: Option<Box<Transaction>>,
+    /// The call whose messages are coming.
+    messages: Option<Box<Messages>>,
     settings: Arc<Settings>,
     stage: Stage,
     request: Request,
@@ -105,15 +113,11 @@ impl Inspector {
     /// An inspector that runs `program`.
     #[must_use]
     pub fn new(program: Arc<Program>, settings: Arc<Settings>) -> Self {
-        let mut transaction = Transaction::new(program);
-        if let Some(lookup) = &settings.lookup {
-            transaction = transaction.with_lookup(Arc::clone(lookup));
-        }
-        if let Some(store) = &settings.collections {
-            transaction = transaction.with_collections(Arc::clone(store));
-        }
+        let transaction = transaction(program, &settings);
         Self {
             transaction,
+            spare: None,
+            messages: None,
             settings,
             stage: Stage::Idle,
             request: Request {
@@ -198,6 +202,7 @@ impl Inspector {
     /// Gives back the memory of what can be found out again, while the host waits for a body.
     pub fn rest(&mut self) {
         self.transaction.rest();
+        self.rest_between_messages();
     }
 
     /// Whether rules run on this exchange, and may block.
@@ -222,6 +227,7 @@ impl Inspector {
         self.uninspected = None;
         self.body_bytes = 0;
         self.opinion = None;
+        self.messages = None;
         head.id.clone_into(&mut self.request.id);
         remember(&mut self.request.method, method);
         remember(&mut self.request.uri, path);
@@ -235,26 +241,33 @@ impl Inspector {
         self.request.status = 0;
         self.request.is_grpc = is_grpc_call(head);
         self.request.content_length = content_length(head.headers);
+        self.start(head.headers, head.user, is_chunked(head));
+    }
+
+    /// Begins a transaction for the request.
+    fn start(&mut self, headers: &[Header<'_>], user: Option<&str>, is_chunked: bool) {
+        let method = find(headers, b":method").unwrap_or(b"GET");
+        let path = find(headers, b":path").unwrap_or(b"/");
         self.transaction.start(&Start {
-            unique_id: head.id,
-            time: head.time,
+            unique_id: &self.request.id,
+            time: self.request.time,
             client: self.request.client,
             server: self.request.server,
         });
-        if let Some(user) = head.user {
+        if let Some(user) = user {
             self.transaction.remote_user(user.as_bytes());
         }
         self.transaction.request_line(method, path, self.request.protocol.as_bytes());
         // Rules look for `Host`, in all versions of HTTP.
-        if find(head.headers, b"host").is_none()
-            && let Some(authority) = find(head.headers, b":authority")
+        if find(headers, b"host").is_none()
+            && let Some(authority) = find(headers, b":authority")
         {
             self.transaction.request_header(b"Host", authority);
         }
-        for header in plain(head.headers) {
+        for header in plain(headers) {
             self.transaction.request_header(header.name, header.value);
         }
-        if is_chunked(head) {
+        if is_chunked {
             self.transaction.request_header(b"Transfer-Encoding", b"chunked");
         }
     }
@@ -327,6 +340,10 @@ impl Inspector {
     /// When the verdict was reached before, rules do not see them, and [`Decision::Continue`] does not mean that they
     /// are good: `false` beside it says so.
     pub fn request_trailers(&mut self, trailers: &[Header<'_>]) -> (Decision, bool) {
+        let decision = self.messages(&[], End::Last);
+        if decision != Decision::Continue {
+            return (decision, true);
+        }
         if self.stage != Stage::RequestBody {
             let seen = trailers.is_empty() || self.mode() == Mode::Off || self.stage == Stage::Idle;
             if !seen {
@@ -365,48 +382,6 @@ impl Inspector {
     #[must_use]
     pub fn held_body_bytes(&self, bytes: usize) -> usize {
         bytes.min(self.transaction.program().limits().request_body_bytes_max)
-    }
-
-    /// Says that the host has no room for (the rest of) the request's body: none at all, or none for this client.
-    pub fn request_body_overflow(&mut self, rejection: Rejection) -> Decision {
-        if self.stage != Stage::RequestBody {
-            return Decision::Continue;
-        }
-        self.uninspected = Some(Uninspected::BodyOverflow);
-        if self.settings.body_overflow == BodyOverflow::Reject
-            && let Some(rejected) = self.reject(rejection)
-        {
-            return rejected;
-        }
-        if self.body_seen {
-            self.transaction.request_body_cut();
-        }
-        self.evaluate_request()
-    }
-
-    /// Says that the host has no room for (the rest of) the response's body.
-    pub fn response_body_overflow(&mut self) -> Decision {
-        if self.stage != Stage::ResponseBody {
-            return Decision::Continue;
-        }
-        self.uninspected = Some(Uninspected::ResponseTruncated);
-        self.evaluate_response()
-    }
-
-    /// Says that the host cannot bring the request's body: the rest of the request is evaluated.
-    pub fn request_body_absent(&mut self) -> Decision {
-        if self.stage != Stage::RequestBody || self.body_seen {
-            return Decision::Continue;
-        }
-        self.uninspected = Some(Uninspected::BodyNotSent);
-        self.evaluate_request()
-    }
-
-    /// What becomes of a request when nothing was found in the beginning of its body.
-    fn cut_off(&mut self) -> Decision {
-        let rejects = self.settings.truncated_body == TruncatedBody::Reject;
-        let rejected = if rejects { self.reject(Rejection::BodyTooLarge) } else { None };
-        rejected.unwrap_or(Decision::Continue)
     }
 
     /// Whether there is a verdict on the request.
@@ -558,12 +533,30 @@ impl Inspector {
         self.body_bytes
     }
 
+    /// Whether a piece of the request's body has come.
+    #[must_use]
+    pub const fn has_seen_body(&self) -> bool {
+        self.body_seen
+    }
+
     /// The address of the client, where the host knows it.
     #[must_use]
     pub fn client(&self) -> Option<IpAddr> {
         let address = self.request.client.address;
         (address != UNKNOWN.address).then_some(address)
     }
+}
+
+/// A transaction with what the settings give it.
+fn transaction(program: Arc<Program>, settings: &Settings) -> Transaction {
+    let mut transaction = Transaction::new(program);
+    if let Some(lookup) = &settings.lookup {
+        transaction = transaction.with_lookup(Arc::clone(lookup));
+    }
+    if let Some(store) = &settings.collections {
+        transaction = transaction.with_collections(Arc::clone(store));
+    }
+    transaction
 }
 
 /// The protocol as rules name it. Envoy calls 2 and 3 so; where the host does not say it is not

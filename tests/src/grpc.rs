@@ -1,4 +1,4 @@
-//! A service of gRPC whose messages are plain text, and a client for it: one method of each kind.
+//! A service of gRPC whose messages are one text each, and a client for it: one method of each kind.
 //!
 //! The service is part of the sample upstream. The last segment of the path names the method, whatever
 //! stands before it, so that each route of Envoy can have it.
@@ -31,6 +31,9 @@ pub const COLLECT: &str = "Collect";
 pub const REPEAT: &str = "Repeat";
 /// Answers each message as it comes; [`FAIL`] with an error.
 pub const CHAT: &str = "Chat";
+
+/// What a text of field 1 begins with.
+const TAG: u8 = 0x0a;
 
 /// The messages that [`REPEAT`] answers with.
 pub const REPEATED: usize = 3;
@@ -128,7 +131,7 @@ where
     }
 }
 
-/// Messages that are text.
+/// Messages whose field 1 is a text.
 #[derive(Clone, Copy, Debug)]
 struct Text;
 
@@ -152,6 +155,15 @@ impl Encoder for Text {
     type Error = Status;
 
     fn encode(&mut self, message: String, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        if !message.is_empty() {
+            out.put_u8(TAG);
+            let mut length = message.len();
+            while length >= 0x80 {
+                out.put_u8(length as u8 | 0x80);
+                length >>= 7;
+            }
+            out.put_u8(length as u8);
+        }
         out.put_slice(message.as_bytes());
         Ok(())
     }
@@ -162,7 +174,21 @@ impl Decoder for Text {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<String>, Status> {
-        let bytes = from.copy_to_bytes(from.remaining());
+        let mut bytes = from.copy_to_bytes(from.remaining());
+        if !bytes.is_empty() {
+            let tag = bytes.get_u8();
+            let (mut length, mut shift) = (0, 0);
+            while let Ok(byte) = bytes.try_get_u8() {
+                length |= usize::from(byte & 0x7f) << shift;
+                shift += 7;
+                if byte < 0x80 {
+                    break;
+                }
+            }
+            if (tag, length) != (TAG, bytes.len()) {
+                return Err(Status::data_loss("it is no text in field 1"));
+            }
+        }
         let text = String::from_utf8(bytes.to_vec());
         text.map(Some).map_err(|error| Status::data_loss(error.to_string()))
     }

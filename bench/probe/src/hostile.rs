@@ -24,6 +24,7 @@ const ARGUMENTS: usize = 990;
 const COOKIES: usize = 250;
 const HEADERS: usize = 240;
 const JSON_DEPTH: usize = 120;
+const GRPC_DEPTH: usize = 96;
 
 /// Bytes of one of many texts in XML.
 const TEXT_BYTES: usize = 9;
@@ -43,6 +44,12 @@ enum Carrier {
     WideJson,
     /// A list of short texts as JSON, in one argument of a form.
     NestedJson,
+    /// One text in a message of gRPC.
+    Grpc,
+    /// One text in messages within messages.
+    DeepGrpc,
+    /// A message with many short texts.
+    WideGrpc,
     /// Elements beside each other, a short text in each.
     WideXml,
     /// A form of so many arguments that more would be refused.
@@ -68,8 +75,8 @@ enum Content {
 }
 
 use Carrier::{
-    Arguments, Cookies, DeepJson, Everything, Field, Form, Headers, Json, NestedJson, Path,
-    WideJson, WideXml,
+    Arguments, Cookies, DeepGrpc, DeepJson, Everything, Field, Form, Grpc, Headers, Json,
+    NestedJson, Path, WideGrpc, WideJson, WideXml,
 };
 use Content::{Bytes, Random, Text, Words};
 
@@ -152,6 +159,7 @@ const FAMILIES: &[(&str, Carrier, Content)] = &[
     ("prose", Form, Text(PROSE)),
     ("prose-field", Field, Text(PROSE)),
     ("prose-json", Json, Text(PROSE)),
+    ("prose-grpc", Grpc, Text(PROSE)),
     ("prose-arguments", Arguments, Text(PROSE)),
     ("bytes", Field, Bytes),
     ("printable", Field, Random(PRINTABLE)),
@@ -195,6 +203,9 @@ const FAMILIES: &[(&str, Carrier, Content)] = &[
     // A backslash is escaped in JSON, so that rules have not seen these texts before.
     ("nested-json", NestedJson, Text("a'\\")),
     ("nested-printable", NestedJson, Random(PRINTABLE)),
+    ("printable-grpc", Grpc, Random(PRINTABLE)),
+    ("deep-grpc", DeepGrpc, Random(PRINTABLE)),
+    ("wide-grpc", WideGrpc, Text("a'")),
     ("wide-xml", WideXml, Text("%41&#65; ")),
     ("arguments", Arguments, Random(PRINTABLE)),
     ("arguments-attacks", Arguments, Words(WHOLE)),
@@ -241,7 +252,8 @@ pub(crate) fn run(rules: &str, sizes: &str, only: &str) -> Outcome<()> {
 /// The families whose content is a body, and what makes a request with so many bytes of content.
 pub(crate) fn bodies() -> impl Iterator<Item = (&'static str, impl Fn(usize) -> Request)> {
     let is_body = |carrier: Carrier| match carrier {
-        Field | Form | Json | DeepJson | WideJson | NestedJson | WideXml | Arguments => true,
+        Field | Form | Json | DeepJson | WideJson | NestedJson | WideXml | Arguments | Grpc
+        | DeepGrpc | WideGrpc => true,
         Headers | Cookies | Path | Everything => false,
     };
     let bodies = FAMILIES.iter().filter(move |(_, carrier, _)| is_body(*carrier));
@@ -357,6 +369,7 @@ fn make(content: Content, bytes: usize, round: u64) -> Vec<u8> {
 fn request(carrier: Carrier, value: &[u8]) -> Request {
     const FORM: &str = "application/x-www-form-urlencoded";
     const JSON: &str = "application/json";
+    const GRPC: &str = "application/grpc";
     match carrier {
         Field => {
             let head = b"--boundary\r\nContent-Disposition: form-data; name=\"text\"\r\n\r\n";
@@ -372,6 +385,16 @@ fn request(carrier: Carrier, value: &[u8]) -> Request {
         }
         WideJson => Request::post("/", JSON, wide(value)),
         NestedJson => Request::post("/", FORM, [b"text=", &*encoded(&wide(value))].concat()),
+        Grpc => Request::post("/", GRPC, frame(&field(1, value))),
+        DeepGrpc => {
+            let deep = (0..GRPC_DEPTH).fold(value.to_vec(), |inner, _| field(4, &inner));
+            Request::post("/", GRPC, frame(&deep))
+        }
+        WideGrpc => {
+            let size = value.len().div_ceil(ARGUMENTS).max(1);
+            let fields: Vec<_> = value.chunks(size).map(|part| field(1, part)).collect();
+            Request::post("/", GRPC, frame(&fields.concat()))
+        }
         WideXml => Request::post("/", "text/xml", elements(value)),
         Headers => Request::get("/", headers(value)),
         Cookies => Request::get("/", vec![cookies(value)]),
@@ -390,6 +413,25 @@ fn request(carrier: Carrier, value: &[u8]) -> Request {
 /// Bytes as characters of the same numbers.
 fn latin(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(*byte)).collect()
+}
+
+/// A field of protocol buffers.
+fn field(number: u8, value: &[u8]) -> Vec<u8> {
+    let mut field = vec![number << 3 | 2];
+    let mut length = value.len();
+    while length >= 0x80 {
+        field.push((length & 0x7f) as u8 | 0x80);
+        length >>= 7;
+    }
+    field.push(length as u8);
+    field.extend_from_slice(value);
+    field
+}
+
+/// A message of gRPC in its frame.
+fn frame(message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(message.len()).unwrap_or(u32::MAX).to_be_bytes();
+    [&[0], &length[..], message].concat()
 }
 
 fn text(value: &[u8]) -> String {

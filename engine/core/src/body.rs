@@ -15,8 +15,10 @@
 #![deny(clippy::indexing_slicing)]
 
 pub(crate) mod encoding;
+pub(crate) mod grpc;
 mod json;
 mod multipart;
+pub(crate) mod protobuf;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -26,6 +28,7 @@ mod xml;
 use std::ops::Range;
 
 use crate::limits::Limits;
+use grpc::Call;
 use json::Values;
 
 pub use multipart::{MultipartFlags, UnmatchedBoundary};
@@ -124,19 +127,25 @@ pub enum Processor {
     Xml,
     /// `TEXT`: text of any kind, read as what it looks like: JSON, a form, or one argument. Not in ModSecurity.
     Text,
+    /// `GRPC`: messages of gRPC in their frames, as protocol buffers or JSON. Not in ModSecurity.
+    Grpc,
+    /// `PROTOBUF`: one message of protocol buffers. Not in ModSecurity.
+    Protobuf,
     /// `RAW`: not read; rules see `REQUEST_BODY` only.
     Raw,
 }
 
 impl Processor {
     /// Every one.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::UrlEncoded,
         Self::Multipart,
         Self::Json,
         Self::JsonLines,
         Self::Xml,
         Self::Text,
+        Self::Grpc,
+        Self::Protobuf,
         Self::Raw,
     ];
 
@@ -158,6 +167,8 @@ impl Processor {
             Self::JsonLines => "JSONLINES",
             Self::Xml => "XML",
             Self::Text => "TEXT",
+            Self::Grpc => "GRPC",
+            Self::Protobuf => "PROTOBUF",
             Self::Raw => "RAW",
         }
     }
@@ -214,49 +225,78 @@ pub struct BodyError {
     pub offset: usize,
 }
 
-/// What was wrong with a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "`message` says it, in the words that rules and logs see")]
-pub enum BodyErrorKind {
-    ArgumentsFull,
-    JsonDepth,
-    JsonNames,
-    JsonString,
-    JsonSyntax,
-    JsonTrailing,
-    JsonTruncated,
-    MultipartBoundaryCharacters,
-    MultipartBoundaryLength,
-    MultipartBoundaryLine,
-    MultipartBoundaryMalformed,
-    MultipartBoundaryMissing,
-    MultipartBoundaryQuote,
-    MultipartBoundaryRepeated,
-    MultipartDisposition,
-    MultipartDispositionMissing,
-    MultipartDispositionRepeated,
-    MultipartFileNameExtended,
-    MultipartFilesFull,
-    MultipartFinalBoundary,
-    MultipartHeaderColon,
-    MultipartHeaderFolding,
-    MultipartHeaderLength,
-    MultipartHeaderName,
-    MultipartHeaderNul,
-    MultipartHeaderRepeated,
-    MultipartHeaders,
-    MultipartMediaType,
-    MultipartName,
-    MultipartNames,
-    MultipartNoBoundaries,
-    MultipartParts,
-    XmlDepth,
-    XmlEncoding,
-    XmlEntities,
-    XmlNodes,
-    XmlReference,
-    XmlSyntax,
-    XmlTruncated,
+/// Declares what can be wrong with a body, with the text that rules and logs see.
+macro_rules! body_error_kinds {
+    ($($kind:ident: $message:literal,)*) => {
+        /// What was wrong with a body.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs, reason = "`message` says it, in the words that rules and logs see")]
+        pub enum BodyErrorKind {
+            $($kind,)*
+        }
+
+        impl BodyErrorKind {
+            /// See [`BodyError::message`]. The beginnings are ModSecurity's, since logs are searched for them.
+            #[must_use]
+            pub fn message(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $message,)*
+                }
+            }
+        }
+    };
+}
+
+body_error_kinds! {
+    ArgumentsFull: "Request body has more arguments than are kept.",
+    GrpcBase64: "gRPC parsing error: Invalid base64.",
+    GrpcCoding: "gRPC parsing error: Unsupported message coding.",
+    GrpcCompressed: "gRPC parsing error: Invalid compressed message.",
+    GrpcDecodedSize: "gRPC parsing error: Compressed too much.",
+    GrpcFlags: "gRPC parsing error: Invalid flags of a message.",
+    GrpcTruncated: "gRPC parsing error: Premature end of a message.",
+    JsonDepth: "JSON parsing error: Parsing depth limit exceeded.",
+    JsonNames: "JSON parsing error: Names are too long for the size of the body.",
+    JsonString: "JSON parsing error: Invalid escape or control character in a string.",
+    JsonSyntax: "JSON parsing error: Invalid JSON.",
+    JsonTrailing: "JSON parsing error: Data after the end of the document.",
+    JsonTruncated: "JSON parsing error: Premature end of the document.",
+    MultipartBoundaryCharacters: "Multipart parsing error: Multipart: Invalid boundary in C-T (characters).",
+    MultipartBoundaryLength: "Multipart parsing error: Multipart: Invalid boundary in C-T (length).",
+    MultipartBoundaryLine: "Multipart parsing error: Multipart: Invalid boundary.",
+    MultipartBoundaryMalformed: "Multipart parsing error: Multipart: Invalid boundary in C-T (malformed).",
+    MultipartBoundaryMissing: "Multipart parsing error: Multipart: Boundary not found in C-T.",
+    MultipartBoundaryQuote: "Multipart parsing error: Multipart: Invalid boundary in C-T (quote).",
+    MultipartBoundaryRepeated: "Multipart parsing error: Multipart: Multiple boundary parameters in C-T.",
+    MultipartDisposition: "Multipart parsing error: Multipart: Invalid Content-Disposition header.",
+    MultipartDispositionMissing: "Multipart parsing error: Multipart: Part missing Content-Disposition header.",
+    MultipartDispositionRepeated: "Multipart parsing error: Multipart: Duplicate Content-Disposition parameter.",
+    MultipartFileNameExtended: "Multipart parsing error: Multipart: filename* without filename.",
+    MultipartFilesFull: "Multipart parsing error: Multipart: Upload file limit exceeded.",
+    MultipartFinalBoundary: "Multipart parsing error: Multipart: Final boundary missing.",
+    MultipartHeaderColon: "Multipart parsing error: Multipart: Invalid part header (colon missing).",
+    MultipartHeaderFolding: "Multipart parsing error: Multipart: Invalid part header (folding error).",
+    MultipartHeaderLength: "Multipart parsing error: Multipart: Part header line over 4096 bytes long.",
+    MultipartHeaderName: "Multipart parsing error: Multipart: Invalid part header (contains invalid character).",
+    MultipartHeaderNul: "Multipart parsing error: Multipart: Nul byte in part headers.",
+    MultipartHeaderRepeated: "Multipart parsing error: Multipart: Duplicate part header.",
+    MultipartHeaders: "Multipart parsing error: Multipart: Too many headers in a part.",
+    MultipartMediaType: "Multipart parsing error: Multipart: Invalid MIME type.",
+    MultipartName: "Multipart parsing error: Multipart: Content-Disposition header missing name field.",
+    MultipartNames: "Multipart parsing error: Multipart: Names are too long for the size of the body.",
+    MultipartNoBoundaries: "Multipart parsing error: Multipart: No boundaries found in payload.",
+    MultipartParts: "Multipart parsing error: Multipart: Too many parts.",
+    ProtobufDepth: "Protobuf parsing error: Parsing depth limit exceeded.",
+    ProtobufNames: "Protobuf parsing error: Names are too long for the size of the body.",
+    ProtobufNesting: "Protobuf parsing error: Messages within messages are too long for the size of the body.",
+    ProtobufSyntax: "Protobuf parsing error: Invalid message.",
+    XmlDepth: "XML parsing error: XML: Parsing depth limit exceeded.",
+    XmlEncoding: "XML parsing error: XML: Unsupported encoding.",
+    XmlEntities: "XML parsing error: XML: A DOCTYPE that is not a published one.",
+    XmlNodes: "XML parsing error: XML: Too many nodes.",
+    XmlReference: "XML parsing error: XML: Unknown or invalid reference.",
+    XmlSyntax: "XML parsing error: XML: Failed parsing document.",
+    XmlTruncated: "XML parsing error: XML: Premature end of the document.",
 }
 
 impl BodyError {
@@ -273,6 +313,7 @@ impl BodyErrorKind {
         matches!(
             self,
             Self::ArgumentsFull
+                | Self::GrpcDecodedSize
                 | Self::JsonDepth
                 | Self::JsonNames
                 | Self::MultipartFilesFull
@@ -280,101 +321,12 @@ impl BodyErrorKind {
                 | Self::MultipartHeaders
                 | Self::MultipartNames
                 | Self::MultipartParts
+                | Self::ProtobufDepth
+                | Self::ProtobufNames
+                | Self::ProtobufNesting
                 | Self::XmlDepth
                 | Self::XmlNodes
         )
-    }
-
-    /// See [`BodyError::message`]. The beginnings are ModSecurity's, since logs are searched for them.
-    #[must_use]
-    pub fn message(self) -> &'static str {
-        match self {
-            Self::ArgumentsFull => "Request body has more arguments than are kept.",
-            Self::JsonDepth => "JSON parsing error: Parsing depth limit exceeded.",
-            Self::JsonNames => "JSON parsing error: Names are too long for the size of the body.",
-            Self::JsonString => {
-                "JSON parsing error: Invalid escape or control character in a string."
-            }
-            Self::JsonSyntax => "JSON parsing error: Invalid JSON.",
-            Self::JsonTrailing => "JSON parsing error: Data after the end of the document.",
-            Self::JsonTruncated => "JSON parsing error: Premature end of the document.",
-            Self::MultipartBoundaryCharacters => {
-                "Multipart parsing error: Multipart: Invalid boundary in C-T (characters)."
-            }
-            Self::MultipartBoundaryLength => {
-                "Multipart parsing error: Multipart: Invalid boundary in C-T (length)."
-            }
-            Self::MultipartBoundaryLine => "Multipart parsing error: Multipart: Invalid boundary.",
-            Self::MultipartBoundaryMalformed => {
-                "Multipart parsing error: Multipart: Invalid boundary in C-T (malformed)."
-            }
-            Self::MultipartBoundaryMissing => {
-                "Multipart parsing error: Multipart: Boundary not found in C-T."
-            }
-            Self::MultipartBoundaryQuote => {
-                "Multipart parsing error: Multipart: Invalid boundary in C-T (quote)."
-            }
-            Self::MultipartBoundaryRepeated => {
-                "Multipart parsing error: Multipart: Multiple boundary parameters in C-T."
-            }
-            Self::MultipartDisposition => {
-                "Multipart parsing error: Multipart: Invalid Content-Disposition header."
-            }
-            Self::MultipartDispositionMissing => {
-                "Multipart parsing error: Multipart: Part missing Content-Disposition header."
-            }
-            Self::MultipartDispositionRepeated => {
-                "Multipart parsing error: Multipart: Duplicate Content-Disposition parameter."
-            }
-            Self::MultipartFileNameExtended => {
-                "Multipart parsing error: Multipart: filename* without filename."
-            }
-            Self::MultipartFilesFull => {
-                "Multipart parsing error: Multipart: Upload file limit exceeded."
-            }
-            Self::MultipartFinalBoundary => {
-                "Multipart parsing error: Multipart: Final boundary missing."
-            }
-            Self::MultipartHeaderColon => {
-                "Multipart parsing error: Multipart: Invalid part header (colon missing)."
-            }
-            Self::MultipartHeaderFolding => {
-                "Multipart parsing error: Multipart: Invalid part header (folding error)."
-            }
-            Self::MultipartHeaderLength => {
-                "Multipart parsing error: Multipart: Part header line over 4096 bytes long."
-            }
-            Self::MultipartHeaderName => {
-                "Multipart parsing error: Multipart: Invalid part header (contains invalid character)."
-            }
-            Self::MultipartHeaderNul => {
-                "Multipart parsing error: Multipart: Nul byte in part headers."
-            }
-            Self::MultipartHeaderRepeated => {
-                "Multipart parsing error: Multipart: Duplicate part header."
-            }
-            Self::MultipartHeaders => {
-                "Multipart parsing error: Multipart: Too many headers in a part."
-            }
-            Self::MultipartMediaType => "Multipart parsing error: Multipart: Invalid MIME type.",
-            Self::MultipartName => {
-                "Multipart parsing error: Multipart: Content-Disposition header missing name field."
-            }
-            Self::MultipartNames => {
-                "Multipart parsing error: Multipart: Names are too long for the size of the body."
-            }
-            Self::MultipartNoBoundaries => {
-                "Multipart parsing error: Multipart: No boundaries found in payload."
-            }
-            Self::MultipartParts => "Multipart parsing error: Multipart: Too many parts.",
-            Self::XmlDepth => "XML parsing error: XML: Parsing depth limit exceeded.",
-            Self::XmlEncoding => "XML parsing error: XML: Unsupported encoding.",
-            Self::XmlEntities => "XML parsing error: XML: A DOCTYPE that is not a published one.",
-            Self::XmlNodes => "XML parsing error: XML: Too many nodes.",
-            Self::XmlReference => "XML parsing error: XML: Unknown or invalid reference.",
-            Self::XmlSyntax => "XML parsing error: XML: Failed parsing document.",
-            Self::XmlTruncated => "XML parsing error: XML: Premature end of the document.",
-        }
     }
 }
 
@@ -393,10 +345,12 @@ pub struct BodyScratch {
     file_name: Vec<u8>,
     /// `filename*`.
     file_name_extended: Vec<u8>,
-    /// A body converted to UTF-8.
+    /// A body converted to UTF-8, or a message decoded.
     converted: Vec<u8>,
     /// Open objects and arrays.
     containers: Vec<json::Container>,
+    /// Open messages of protocol buffers.
+    messages: Vec<protobuf::Open>,
     /// Names of open elements, as ranges of the body.
     elements: Vec<Range<usize>>,
 }
@@ -514,8 +468,40 @@ pub fn process(
             let depth_max = limits.json_depth_max;
             plain(text::parse(content_type, body, depth_max, argument_separator, scratch, sink))
         }
+        Processor::Grpc | Processor::Protobuf => {
+            let decoded_bytes_max = limits.request_body_bytes_max;
+            let call = Call { coding: Ok(None), decoded_bytes_max, schema: None };
+            process_messages(processor, content_type, body, limits, &call, scratch, sink)
+        }
         Processor::Raw => plain(None),
     };
     scratch.shrink();
     outcome
+}
+
+/// Reads `body` as [`Processor::Grpc`] does, or [`Processor::Protobuf`], with what is known of the call.
+pub(crate) fn process_messages(
+    processor: Processor,
+    content_type: &[u8],
+    body: &[u8],
+    limits: &Limits,
+    call: &Call<'_>,
+    scratch: &mut BodyScratch,
+    sink: &mut dyn BodySink,
+) -> Outcome {
+    if processor == Processor::Grpc {
+        let outcome = grpc::parse(content_type, body, limits, call, scratch, sink);
+        scratch.shrink();
+        return outcome;
+    }
+    let buffers = protobuf::Buffers {
+        name: &mut scratch.name,
+        value: &mut scratch.value,
+        open: &mut scratch.messages,
+    };
+    let mut budgets = protobuf::Budgets::of(body);
+    let depth_max = limits.protobuf_depth_max;
+    let error = protobuf::parse(body, call.schema, depth_max, &mut budgets, buffers, sink);
+    scratch.shrink();
+    Outcome { error, bytes_without_files: body.len(), ..Outcome::default() }
 }

@@ -49,7 +49,6 @@ use crate::{
     settings::{Settings, Treatment},
     source::{Input, Source},
     transform::Transformation,
-    unicode_map::UnicodeMap,
     xpath::XPath,
 };
 
@@ -438,6 +437,12 @@ impl<'s> Compiler<'s> {
             }
             return;
         }
+        if name.text.eq_ignore_ascii_case("SecGrpcDescriptorSet") {
+            if let Err(message) = self.grpc_descriptors(directive, arguments) {
+                self.error(directive.span, &message);
+            }
+            return;
+        }
         match self.settings.apply(&mut self.limits, &name.text, arguments) {
             Ok(Treatment::Done) => {}
             Ok(Treatment::NoEffect(reason)) => {
@@ -449,23 +454,6 @@ impl<'s> Compiler<'s> {
                 self.error(span, &message);
             }
         }
-    }
-
-    /// `SecUnicodeMapFile FILE CODEPAGE`.
-    fn unicode_map(&mut self, directive: &Directive, arguments: &[Text]) -> Result<(), String> {
-        let parts = match arguments {
-            [file, page] => page.text.parse::<u32>().ok().map(|page| (&file.text, page)),
-            _ => None,
-        };
-        let Some((file, page)) = parts else {
-            return Err(
-                "write SecUnicodeMapFile FILE CODEPAGE, such as unicode.mapping 20127".into()
-            );
-        };
-        let bytes = self.read_data(file, directive.span.source)?;
-        let map = UnicodeMap::parse(&String::from_utf8_lossy(&bytes), page)?;
-        self.settings.unicode_map = Some(Box::new(map));
-        Ok(())
     }
 
     /// Whether the rules name `REMOTE_USER` anywhere. Macros may read it in any action, so the texts are searched.

@@ -70,10 +70,10 @@ pub use program::{AuditEngine, GateKind, GatedRule, Program, RuleEngine};
 pub use reference::reference;
 pub use source::{Input, NoFiles, Source, SourceError, SourceFile};
 pub use transaction::{
-    BodyRoom, Deadline, Endpoint, Excerpt, Flags, Hidden, LaneCost, Match, MatchedRule, PhaseCost,
-    Profile, ProfiledLane, ProfiledRule, RuleCost, ScanCost, Scores, Start, TraceEvent, TraceStep,
-    TracedCapture, TracedChange, TracedMatch, TracedOutcome, TracedRule, TracedStage, Transaction,
-    Upload,
+    BodyRoom, Deadline, Endpoint, Excerpt, Flags, GrpcMessages, Hidden, LaneCost, Match,
+    MatchedRule, PhaseCost, Profile, ProfiledLane, ProfiledRule, RuleCost, ScanCost, Scores, Start,
+    TraceEvent, TraceStep, TracedCapture, TracedChange, TracedMatch, TracedOutcome, TracedRule,
+    TracedStage, Transaction, Upload,
 };
 pub use unicode_map::UnicodeMap;
 pub use variable::{Kind, Variable};

@@ -55,6 +55,9 @@ pub struct Limits {
     /// Nesting accepted in a JSON body. `SecRequestBodyJsonDepthLimit` sets it. A deeper body is an
     /// error of the body processor.
     pub json_depth_max: usize,
+    /// Messages within messages accepted in a body of gRPC or protocol buffers. A deeper body is an error of the body
+    /// processor. 100 is what parsers of protocol buffers accept.
+    pub protobuf_depth_max: usize,
     /// Nesting accepted in an XML body. A deeper body is an error of the body processor.
     pub xml_depth_max: usize,
     /// Text nodes and attributes kept of an XML body. A larger one is an error of the body processor.
@@ -144,6 +147,7 @@ impl Default for Limits {
             response_body_bytes_max: 524_288,
             arguments_max: 1_000,
             json_depth_max: 128,
+            protobuf_depth_max: 100,
             xml_depth_max: 256,
             xml_nodes_max: 20_000,
             xml_elements_max: 100_000,
@@ -195,6 +199,7 @@ macro_rules! with_limits {
             response_body_bytes_max,
             arguments_max,
             json_depth_max,
+            protobuf_depth_max,
             xml_depth_max,
             xml_nodes_max,
             xml_elements_max,

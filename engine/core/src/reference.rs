@@ -109,6 +109,11 @@ pub(crate) const DIRECTIVES: &[Entry] = &[
     full("SecDefaultAction", ""),
     off_only("SecDisableBackendCompression"),
     no_effect("SecGeoLookupDb", "the host answers look-ups, from tables of its own"),
+    full(
+        "SecGrpcDescriptorSet",
+        "Of Glacis: a file that `protoc --descriptor_set_out --include_imports` writes. Arguments of calls of its methods \
+         have the names of fields.",
+    ),
     no_effect("SecGsbLookupDb", "the host answers look-ups, from tables of its own"),
     refused("SecGuardianLog", "no program is started to read it"),
     off_only("SecHashEngine"),
@@ -308,7 +313,7 @@ pub(crate) const CTLS: &[Entry] = &[
     full("requestBodyLimit", ""),
     full(
         "requestBodyProcessor",
-        "URLENCODED, MULTIPART, JSON, XML or RAW; JSONLINES and TEXT are ours.",
+        "URLENCODED, MULTIPART, JSON, XML or RAW; JSONLINES, TEXT, GRPC and PROTOBUF are ours.",
     ),
     full("responseBodyAccess", ""),
     full("responseBodyLimit", ""),

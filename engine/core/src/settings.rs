@@ -8,6 +8,7 @@ use seclang::Text;
 
 use crate::{
     audit::AuditParts,
+    body::protobuf::descriptor::DescriptorSet,
     limits::Limits,
     pattern::Pattern,
     program::{AuditEngine, RuleEngine},
@@ -48,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) argument_separator: u8,
     /// How long a persistent collection is kept after its last change.
     pub(crate) collection_timeout: Duration,
+    /// The types of messages of gRPC.
+    pub(crate) grpc_descriptors: Option<Box<DescriptorSet>>,
     /// What `urlDecodeUni` takes characters for.
     pub(crate) unicode_map: Option<Box<UnicodeMap>>,
     /// `None` when the rules do not say.
@@ -87,6 +90,7 @@ impl Default for Settings {
             response_body_mime_types: None,
             argument_separator: b'&',
             collection_timeout: Duration::from_secs(3_600),
+            grpc_descriptors: None,
             unicode_map: None,
             audit_engine: None,
             audit_log_parts: AuditParts::default(),

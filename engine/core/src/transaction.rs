@@ -52,7 +52,7 @@ use crate::{
     variable::Variable,
     verdict::{Refusal, Verdict},
 };
-pub use bodies::BodyRoom;
+pub use bodies::{BodyRoom, GrpcMessages};
 use budget::Budget;
 pub use budget::Deadline;
 pub(crate) use collections::PERSISTENT;

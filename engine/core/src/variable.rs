@@ -142,7 +142,7 @@ variables! {
     RemoteUser "REMOTE_USER" Scalar 1 Varies "The user whom the host names; otherwise the name in an Authorization header of scheme Basic, which nobody has verified.";
     ReqbodyError "REQBODY_ERROR" Scalar 2 Varies "1 when the body processor failed.";
     ReqbodyErrorMsg "REQBODY_ERROR_MSG" Scalar 2 Varies "Why it failed.";
-    ReqbodyProcessor "REQBODY_PROCESSOR" Scalar 1 Same "URLENCODED, MULTIPART, JSON, JSONLINES, XML, TEXT, RAW or empty.";
+    ReqbodyProcessor "REQBODY_PROCESSOR" Scalar 1 Same "URLENCODED, MULTIPART, JSON, JSONLINES, XML, TEXT, GRPC, PROTOBUF, RAW or empty.";
     ReqbodyProcessorError "REQBODY_PROCESSOR_ERROR" Scalar 2 Varies "1 when the body processor failed.";
     ReqbodyProcessorErrorMsg "REQBODY_PROCESSOR_ERROR_MSG" Scalar 2 Varies "Why it failed.";
     RequestBasename "REQUEST_BASENAME" Scalar 1 Same "The last part of REQUEST_FILENAME.";

@@ -20,6 +20,7 @@ struct Request {
 /// What is looked at in each row; the rules of the row stand before it.
 const SEEN: &str = r#"
     SecRule REQUEST_HEADERS:Content-Type "@contains json" "id:901,phase:1,pass,nolog,ctl:requestBodyProcessor=JSON"
+    SecRule REQUEST_HEADERS:Content-Type "@contains protobuf" "id:905,phase:1,pass,nolog,ctl:requestBodyProcessor=PROTOBUF"
     SecRule REQUEST_HEADERS:Content-Type "@contains xml" "id:902,phase:1,pass,nolog,ctl:requestBodyProcessor=XML"
     SecRule RESPONSE_BODY "@contains never" "id:903,phase:4,pass,nolog"
     SecRule REQBODY_ERROR|INBOUND_DATA_ERROR|OUTBOUND_DATA_ERROR|MULTIPART_STRICT_ERROR|MSC_PCRE_ERROR|MSC_PCRE_LIMITS_EXCEEDED|MSC_STEPS_LIMIT_EXCEEDED "@eq 1" "id:904,phase:5,pass,log""#;
@@ -82,6 +83,7 @@ fn run(limits: Limits, request: &Request) -> String {
 const OBSERVED: &str = "SecRuleEngine DetectionOnly";
 const FORM: &[(&str, &str)] = &[("Content-Type", "application/x-www-form-urlencoded")];
 const JSON: &[(&str, &str)] = &[("Content-Type", "application/json")];
+const PROTOBUF: &[(&str, &str)] = &[("Content-Type", "application/protobuf")];
 const XML: &[(&str, &str)] = &[("Content-Type", "text/xml")];
 const MULTIPART: &[(&str, &str)] = &[("Content-Type", "multipart/form-data; boundary=XX")];
 
@@ -161,6 +163,7 @@ fn rows() -> Vec<Row> {
         arguments_max = 1, post(FORM, "a=1"), post(FORM, "a=1&b=2"), "body_processor arguments REQBODY_ERROR";
         arguments_max = 2, Request { query: "q=1", ..post(FORM, "a=1") }, Request { query: "q=1", ..post(FORM, "a=1&b=2") }, "body_processor arguments REQBODY_ERROR";
         json_depth_max = 1, post(JSON, "[1]"), post(JSON, "[[1]]"), "body_processor REQBODY_ERROR";
+        protobuf_depth_max = 1, post(PROTOBUF, "\x0b\x0c"), post(PROTOBUF, "\x0b\x0b\x0c\x0c"), "body_processor REQBODY_ERROR";
         xml_depth_max = 1, post(XML, "<a/>"), post(XML, "<a><b>1</b></a>"), "body_processor REQBODY_ERROR";
         xml_nodes_max = 1, post(XML, "<a>1</a>"), post(XML, "<a>1<b>2</b></a>"), "body_processor REQBODY_ERROR";
         xml_elements_max = 1, post(XML, "<a/>"), post(XML, "<a><b/></a>"), "body_processor REQBODY_ERROR";

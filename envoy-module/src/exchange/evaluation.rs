@@ -7,7 +7,7 @@ use glacis_engine::Endpoint;
 use glacis_inspector::{Decision, End, Header, Inspector, Mode, Rejection, RequestHead, client_of};
 use glacis_service::Client;
 
-use super::{Exchange, Progress, phase};
+use super::{Exchange, Progress, messages::begin, phase};
 use crate::{
     filter::Shared,
     metrics::Error,
@@ -108,6 +108,8 @@ pub(super) enum Evaluation {
     Body { half: Half, end: End },
     /// The trailers that are its end.
     Trailers { half: Half, trailers: Fields },
+    /// Messages of a call: see [`super::messages`].
+    Messages { piece: Vec<u8>, end: End },
 }
 
 /// What comes of it.
@@ -128,7 +130,7 @@ struct Job<W: Wake> {
 impl Evaluation {
     const fn half(&self) -> Half {
         match self {
-            Self::Headers(_) => Half::Request,
+            Self::Headers(_) | Self::Messages { .. } => Half::Request,
             Self::Body { half, .. } | Self::Trailers { half, .. } => *half,
         }
     }
@@ -137,15 +139,17 @@ impl Evaluation {
         match self {
             Self::Headers(_) => "request_headers",
             Self::Body { half, .. } => phase(*half, "body"),
+            Self::Messages { .. } => phase(Half::Request, "body"),
             Self::Trailers { half, .. } => phase(*half, "trailers"),
         }
     }
 
     fn run(&self, inspector: &mut Inspector) -> Decision {
         match self {
-            Self::Headers(head) => head.judge(|head| inspector.request_headers(head)),
+            Self::Headers(head) => head.judge(|head| begin(inspector, head)),
             Self::Body { half: Half::Request, end } => inspector.request_body(&[], *end),
             Self::Body { half: Half::Response, end } => inspector.response_body(&[], *end),
+            Self::Messages { piece, end } => inspector.messages(piece, *end),
             Self::Trailers { half, trailers } => {
                 let fields = borrowed(trailers);
                 match half {
@@ -182,6 +186,10 @@ impl<W: Wake> Exchange<W> {
         inspector.set_deadline(self.filter.engine.shared.deadline(began));
         let is_long = match &evaluation {
             Evaluation::Headers(_) => true,
+            Evaluation::Messages { piece, .. } => {
+                let bytes = inspector.pending_bytes().saturating_add(piece.len());
+                bytes > self.filter.engine.shared.inline_body_bytes
+            }
             Evaluation::Body { .. } | Evaluation::Trailers { .. } => {
                 inspector.body_bytes() > self.filter.engine.shared.inline_body_bytes
             }
@@ -208,9 +216,12 @@ impl<W: Wake> Exchange<W> {
         let Done { mut inspector, half, decision } = done;
         let Some(early) = self.early.take() else {
             self.inspector = Some(inspector);
-            return self.decided(stream, half, &decision);
+            return self.judged(stream, half, &decision);
         };
         self.blocks = inspector.mode() == Mode::Blocking;
+        if inspector.awaits_messages() {
+            return self.begin_early_messages(stream, inspector, &early);
+        }
         let decision = match decision {
             Decision::NeedBody => self.begin_wait(stream, &mut inspector),
             decision => decision,
@@ -260,7 +271,7 @@ impl<W: Wake> Exchange<W> {
         let (waiting, promise) = waiting(waker);
         let client = match &evaluation {
             Evaluation::Headers(head) => head.client,
-            Evaluation::Body { .. } | Evaluation::Trailers { .. } => {
+            Evaluation::Body { .. } | Evaluation::Trailers { .. } | Evaluation::Messages { .. } => {
                 inspector.client().map(Client::from)
             }
         };
@@ -312,6 +323,7 @@ fn turn_away(inspector: &mut Inspector, evaluation: &Evaluation) -> Decision {
     const FULL: Rejection = Rejection::QueueFull;
     match (evaluation, evaluation.half()) {
         (Evaluation::Headers(head), _) => head.judge(|head| inspector.turn_down(head, FULL)),
+        (Evaluation::Messages { .. }, _) => inspector.messages_overflow(FULL),
         (_, Half::Request) => inspector.body_not_awaited(FULL),
         (_, Half::Response) => {
             inspector.reject(FULL).unwrap_or_else(|| inspector.response_body_overflow())

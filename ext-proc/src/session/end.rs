@@ -15,6 +15,7 @@ impl Drop for Session {
             return;
         }
         self.submit();
+        self.note_missed_messages();
         // Where the response has come it was said then.
         if self.misses_body() && self.response == Half::Headers && !self.is_over() && !self.observed
         {
@@ -31,6 +32,17 @@ impl Session {
         matches!(self.request, Half::Body(_)) && matches!(self.modes.request, BodyMode::None)
     }
 
+    /// Takes note of a call of whose messages nothing has come, neither a piece nor the end.
+    fn note_missed_messages(&self) {
+        let awaited = matches!(self.request, Half::Messages(_)) && !self.is_over();
+        if let Some(inspector) = self.inspector.as_ref().filter(|_| awaited && !self.observed)
+            && !inspector.has_seen_body()
+            && self.modes.request == BodyMode::None
+        {
+            self.shared.body_missed(inspector.client().map(Client::from));
+        }
+    }
+
     /// Ends the exchange before Envoy ends the stream, where nothing can come that matters: what is open has no
     /// inspector then. With few streams the answer goes out first.
     pub(super) fn conclude_if_final(&mut self) {
@@ -45,7 +57,7 @@ impl Session {
         }
         let of_response = match self.response {
             Half::Headers => self.inspector.as_ref().is_some_and(|seen| !seen.wants_response()),
-            Half::Body(_) => false,
+            Half::Body(_) | Half::Messages(_) => false,
             Half::Done | Half::BodyDone => true,
         };
         if of_response {

@@ -155,7 +155,7 @@ impl Session {
     /// The answer to a message that is larger than `max_message_bytes`, and so was never read; `None` where nothing is
     /// inspected.
     pub(crate) fn body_too_large(&mut self) -> Option<Answer> {
-        let of_request = matches!(self.request, Half::Body(_));
+        let of_request = matches!(self.request, Half::Body(_) | Half::Messages(_));
         let decision = self.inspector.as_mut()?.reject(Rejection::BodyTooLarge)?;
         let part = if of_request { Part::RequestBody } else { Part::ResponseBody };
         Some(self.follow(&decision, part, Vec::new()))

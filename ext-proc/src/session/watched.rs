@@ -46,7 +46,7 @@ impl Session {
             Message::RequestHeaders(_) => Ok(()),
             Message::RequestBody(body) => {
                 let mode = match self.request {
-                    Half::Body(mode) => mode,
+                    Half::Body(mode) | Half::Messages(mode) => mode,
                     _ => Self::mode_let_pass(request),
                 };
                 recorder.request_body(&body.bytes, end(body, mode))

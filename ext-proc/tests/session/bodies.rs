@@ -16,6 +16,19 @@ const MALFORMED: &str = "immediate 400 glacis_reject_malformed_upgrade reject/he
 /// So small that a body of six bytes may be cut off.
 const SMALL_BUFFER: &str = "envoy_buffer_bytes: 5\n";
 
+const MESSAGES: &str =
+    "request_headers allow/headers rules=10 override=STREAMED,SKIP,NONE,request_trailers";
+const JUDGED: &str = "request_body allow/body rules=10";
+const REFUSED: &str = "immediate 403 glacis_deny_rule_1 deny/body rules=10,1";
+
+/// Messages with one text, in their frames.
+const FINE: &str = "\0\0\0\0\x06\n\x04fine";
+const ATTACK: &str = "\0\0\0\0\x08\n\x06attack";
+
+fn call() -> Sent<'static> {
+    Sent::post("/", &GRPC).protocol("HTTP/2")
+}
+
 #[tokio::test]
 async fn bodies_are_asked_for() {
     let post = || Sent::post("/", &[FORM]);
@@ -85,7 +98,85 @@ async fn bodies_are_asked_for() {
                 "immediate 403 glacis_drop_rule_4 drop/headers rules=4",
             )],
         ),
-        case("grpc, by default", &[(Sent::post("/", &GRPC).protocol("HTTP/2"), AWAITED_HTTP2)]),
+        case(
+            "grpc",
+            &[
+                (call(), MESSAGES),
+                (Sent::body(FINE, false), JUDGED),
+                (Sent::body(FINE, true), JUDGED),
+            ],
+        ),
+        case(
+            "grpc, an attack behind a message",
+            &[
+                (call(), MESSAGES),
+                (Sent::body(FINE, false), JUDGED),
+                (Sent::body(ATTACK, false), REFUSED),
+            ],
+        ),
+        case(
+            "grpc, an attack cut in two",
+            &[
+                (call(), MESSAGES),
+                (Sent::body("\0\0\0\0\x08\n\x06att", false), JUDGED),
+                (Sent::body("ack", false), REFUSED),
+            ],
+        ),
+        case(
+            "grpc, cut off",
+            &[
+                (call(), MESSAGES),
+                (
+                    Sent::body("\0\0\0\0\x08\n\x06att", true),
+                    "immediate 400 glacis_deny_rule_100010 deny/body rules=10,100010",
+                ),
+            ],
+        ),
+        case(
+            "grpc, trailers",
+            &[
+                (call(), MESSAGES),
+                (Sent::body(FINE, false), JUDGED),
+                (Sent::RequestTrailers(&[]), "request_trailers allow/body rules=10"),
+            ],
+        ),
+        case(
+            "grpc, configured otherwise",
+            &[
+                (call().modes("BUFFERED_PARTIAL", "NONE"), MESSAGES),
+                (Sent::body(ATTACK, false), REFUSED),
+            ],
+        ),
+        case(
+            "grpc, given away",
+            &[
+                (
+                    call().modes("FULL_DUPLEX_STREAMED", "NONE"),
+                    "request_headers allow/headers rules=10",
+                ),
+                (Sent::body(ATTACK, false), REFUSED),
+            ],
+        ),
+        Case {
+            config: SMALL_BUFFER,
+            ..case(
+                "grpc, by an Envoy that takes no overrides",
+                &[
+                    (call().modes("BUFFERED_PARTIAL", "NONE"), MESSAGES),
+                    (
+                        Sent::body(FINE, false),
+                        "immediate 413 glacis_reject_body_too_large reject/partial reason=body_too_large uninspected=body_truncated rules=10",
+                    ),
+                ],
+            )
+        },
+        case(
+            "grpc, an attack in its metadata",
+            &[(
+                Sent::post("/?q=attack", &GRPC).protocol("HTTP/2"),
+                "immediate 403 glacis_deny_rule_1 deny/headers rules=10,1",
+            )],
+        ),
         Case {
             config: PASS_GRPC,
             ..case(

@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use crate::encoded::{CHOICES, decoding};
 
 /// In an order that the inputs on file know.
-const PROCESSORS: [Processor; 7] = [
+const PROCESSORS: [Processor; 9] = [
     Processor::UrlEncoded,
     Processor::Multipart,
     Processor::Json,
@@ -19,6 +19,8 @@ const PROCESSORS: [Processor; 7] = [
     Processor::Raw,
     Processor::JsonLines,
     Processor::Text,
+    Processor::Grpc,
+    Processor::Protobuf,
 ];
 
 /// Names may be repeated in what is reported up to this many bytes, whatever the length of a body.
@@ -51,6 +53,7 @@ fn small() -> Limits {
     Limits {
         arguments_max: 3,
         json_depth_max: 3,
+        protobuf_depth_max: 3,
         xml_depth_max: 3,
         xml_nodes_max: 4,
         multipart_parts_max: 3,
@@ -171,9 +174,28 @@ fn check(reading: &Reading, processor: Processor, body: &[u8], limits: &Limits) 
     // An element that is one too deep is announced before it is known to have content.
     at_most(reported.xml_depth_most, limits.xml_depth_max + 1, "depth of XML");
     // UTF-16 becomes up to one and a half times as long, and what cannot be understood is reported
-    // both in parts and as a whole; text that is no JSON after all once more.
-    let copies = if processor == Processor::Text { 5 } else { 4 };
-    at_most(reported.value_bytes, copies * body.len(), "bytes of values");
+    // both in parts and as a whole; text that is no JSON after all once more, and messages within messages.
+    let copies = match processor {
+        Processor::Text | Processor::Grpc | Processor::Protobuf => 5,
+        Processor::UrlEncoded
+        | Processor::Multipart
+        | Processor::Json
+        | Processor::JsonLines
+        | Processor::Xml
+        | Processor::Raw => 4,
+    };
+    let free = match processor {
+        // Of messages that only look like messages, an eighth of what may be looked at.
+        Processor::Grpc | Processor::Protobuf => 8 << 10,
+        Processor::UrlEncoded
+        | Processor::Multipart
+        | Processor::Json
+        | Processor::JsonLines
+        | Processor::Xml
+        | Processor::Text
+        | Processor::Raw => 0,
+    };
+    at_most(reported.value_bytes, copies * body.len() + free, "bytes of values");
     at_most(reported.name_bytes, 8 * body.len() + REPEATED_NAME_BYTES_FREE, "bytes of names");
     if processor == Processor::Raw {
         assert_eq!(reported.hash, 0, "a raw body is not read");

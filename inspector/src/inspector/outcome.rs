@@ -88,6 +88,7 @@ impl Inspector {
         if self.stage == Stage::RequestBody {
             self.uninspected = Some(Uninspected::BodyNotSent);
         }
+        self.end_messages();
         self.transaction.finish(now);
         let refused = self.refused().is_some().then(|| self.host_record()).flatten();
         let detected = self.would_deny().and_then(|_| self.host_record());
@@ -119,6 +120,13 @@ impl Inspector {
             let refusal = self.opinion_refusal()?;
             Some(WouldDeny { phase: refusal.phase, rule: refusal.rule? })
         })
+    }
+
+    /// Whether a rule about the request would have refused it, or the second opinion, where rules may not block.
+    pub(super) fn would_refuse(&self) -> bool {
+        let about_request =
+            |deny: WouldDeny| matches!(deny.phase, Phase::RequestHeaders | Phase::RequestBody);
+        self.would_deny().is_some_and(about_request)
     }
 
     /// The record for the host itself.

@@ -23,11 +23,13 @@ enum Place {
     Json,
     Multipart,
     Xml,
+    GrpcWeb,
 }
 
-use Place::{Cookie, Form, Json, Multipart, Path, Query, Referer, UserAgent, Xml};
+use Place::{Cookie, Form, GrpcWeb, Json, Multipart, Path, Query, Referer, UserAgent, Xml};
 
-const PLACES: [Place; 9] = [Query, Path, UserAgent, Referer, Cookie, Form, Json, Multipart, Xml];
+const PLACES: [Place; 10] =
+    [Query, Path, UserAgent, Referer, Cookie, Form, Json, Multipart, Xml, GrpcWeb];
 
 /// A family of attacks.
 struct Family {
@@ -188,6 +190,12 @@ fn request(place: Place, payload: &str) -> Request {
             let text = payload.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             let text = format!("<?xml version=\"1.0\"?><order><note>{text}</note></order>");
             Request::post("/echo", "application/xml", text)
+        }
+        GrpcWeb => {
+            let length = u8::try_from(payload.len()).unwrap();
+            let prefix = [0, 0, 0, 0, length + 2, 0x0a, length];
+            let frame = [&prefix, payload.as_bytes()].concat();
+            Request::post("/echo", "application/grpc-web+proto", frame)
         }
     };
     request.browser()

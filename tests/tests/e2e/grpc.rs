@@ -1,16 +1,16 @@
-//! Calls of gRPC through Envoy, in each body mode in which it can be set up: metadata is inspected, and messages
-//! arrive one by one and unchanged.
+//! Calls of gRPC through Envoy, in each body mode in which it can be set up: metadata and messages are inspected, and
+//! messages arrive one by one and unchanged.
 
 use std::time::Duration;
 
 use glacis_tests::grpc::{Client, FAIL, NOTES, REPEATED, TRAILER};
 use glacis_tests::http::Request;
-use glacis_tests::http2;
-use glacis_tests::stack::{Processor, Stack};
+use glacis_tests::stack::{Ports, Processor, Stack};
+use glacis_tests::{http2, native};
 use tokio::time::timeout;
 use tonic::{Code, Status};
 
-use crate::support::{Own, client, eventually};
+use crate::support::{Own, access_log, client, eventually, folder};
 
 /// By default CRS refuses the media type, and bodies are read to their end: a profile for gRPC has to allow the one and
 /// leave out the other.
@@ -69,11 +69,25 @@ fn routes() -> String {
     format!("{routes}              - name: closed\n")
 }
 
-fn start(name: &str) -> Own {
-    let ports = glacis_tests::stack::Ports::free().unwrap();
+fn start(name: &str, keys: &'static str) -> Own {
+    let ports = Ports::free().unwrap();
     let clusters = CLUSTERS.1.replace("UPSTREAM", &ports.upstream.to_string());
     let edits = [(CLUSTERS.0, &*clusters), ("              - name: closed\n", &routes())];
-    Own::on(name, ports, Processor::ExtProcWith(KEYS), &edits)
+    Own::on(name, ports, Processor::ExtProcWith(keys), &edits)
+}
+
+/// The route of calls behind the native module.
+const NATIVE: &str = "native";
+
+fn start_native(name: &str) -> Own {
+    let ports = Ports::free().unwrap();
+    let clusters = CLUSTERS.1.replace("UPSTREAM", &ports.upstream.to_string());
+    let route = format!(
+        "              - name: {NATIVE}\n                match: {{prefix: /{NATIVE}/}}\n                \
+         route: {{cluster: grpc-upstream, timeout: 0s}}\n\n              - name: closed\n"
+    );
+    let edits = [(CLUSTERS.0, &*clusters), ("              - name: closed\n", &*route)];
+    Own(native::start(&folder(name), ports, &[], &edits).unwrap())
 }
 
 fn run(test: impl Future<Output = ()>) {
@@ -96,10 +110,12 @@ fn request(message: &str) -> tonic::Request<String> {
 
 #[test]
 fn calls_work_in_each_mode() {
-    let own = start("grpc");
+    let own = start("grpc", KEYS);
     run(async {
         for (mode, ..) in MODES {
-            calls_work(&own.0, mode).await.unwrap_or_else(|status| panic!("{mode}: {status:?}"));
+            calls_work(&own.0, mode, SCRIPT)
+                .await
+                .unwrap_or_else(|status| panic!("{mode}: {status:?}"));
         }
         refused(&own.0).await;
     });
@@ -107,7 +123,103 @@ fn calls_work_in_each_mode() {
     nobody_there(own);
 }
 
-async fn calls_work(stack: &Stack, mode: &str) -> Result<(), Status> {
+/// The defaults: every message is inspected, in calls of every kind.
+#[test]
+fn messages_are_inspected_in_each_mode() {
+    let own = start("grpc-messages", "");
+    run(async {
+        for (mode, ..) in MODES {
+            calls_work(&own.0, mode, "no attack")
+                .await
+                .unwrap_or_else(|status| panic!("{mode}: {status:?}"));
+            attacks_are_refused(&own.0, mode).await;
+        }
+        refused(&own.0).await;
+    });
+    for (mode, ..) in MODES {
+        frames_are_inspected(&own.0, mode);
+    }
+}
+
+#[test]
+fn messages_are_inspected_natively() {
+    let own = start_native("grpc-native");
+    run(async {
+        calls_work(&own.0, NATIVE, "no attack").await.unwrap_or_else(|status| panic!("{status:?}"));
+        attacks_are_refused(&own.0, NATIVE).await;
+    });
+    frames_are_inspected(&own.0, NATIVE);
+}
+
+/// What passes where messages are not inspected.
+const SCRIPT: &str = "<script>alert(1)</script>";
+
+/// A message that is an attack ends the call, wherever it stands: the upstream does not get it.
+async fn attacks_are_refused(stack: &Stack, mode: &str) {
+    let prefix = format!("/{mode}/glacis.test.Text/");
+    let mut calls = Client::connect(stack.proxy(), &prefix).await.unwrap();
+    for attack in [SCRIPT, &*(long("and more ") + SCRIPT), &*(SCRIPT.to_owned() + &long("or "))] {
+        let status = calls.unary(request(attack)).await.unwrap_err();
+        assert_eq!(status.code(), Code::PermissionDenied, "{mode}: {status:?}");
+        assert!(status.message().starts_with("Forbidden; request "), "{mode}: {status:?}");
+        let messages = vec!["one".to_owned(), attack.to_owned(), "two".to_owned()];
+        let status = calls.collect(messages).await.unwrap_err();
+        assert_eq!(status.code(), Code::PermissionDenied, "{mode}: {status:?}");
+        let status = calls.repeat(request(attack)).await.unwrap_err();
+        assert_eq!(status.code(), Code::PermissionDenied, "{mode}: {status:?}");
+        // The answer has begun: Envoy can only end the stream.
+        let mut chat = calls.chat("hello").await.unwrap();
+        assert_eq!(chat.hear().await.unwrap().as_deref(), Some("hello"), "{mode}");
+        chat.say(attack).await.unwrap();
+        chat.hear().await.unwrap_err();
+    }
+}
+
+/// A frame of gRPC.
+fn frame(flags: u8, message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    [&[flags], &length[..], message].concat()
+}
+
+/// What no client of gRPC writes by mistake, with the code of the answer. With this media type the upstream reads all
+/// before it answers.
+fn frames_are_inspected(stack: &Stack, mode: &str) {
+    let script = [b"\x0a\x19", SCRIPT.as_bytes()].concat();
+    let nested = [b"\x12\x1b", &script[..]].concat();
+    let gzip =
+        b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xe3\x92\xb4\x29\x4e\x2e\xca\x2c\x28\xb1\x4b\
+        \xcc\x49\x2d\x2a\xd1\x30\xd4\xb4\xd1\x87\x0a\x00\x00\x11\x82\x6f\x0a\x1b\x00\x00\x00";
+    for (name, encoding, body, code) in [
+        ("an attack", "identity", frame(0, &script), "7"),
+        ("in a message within", "identity", frame(0, &nested), "7"),
+        (
+            "behind many messages",
+            "identity",
+            [frame(0, b"").repeat(999), frame(0, &script)].concat(),
+            "7",
+        ),
+        ("compressed", "gzip", frame(1, gzip), "7"),
+        ("in a coding that nobody knows", "snappy", frame(1, b"\x01\x00a"), "3"),
+        ("compressed by nothing", "identity", frame(1, &script), "3"),
+        ("with flags that no client sets", "identity", frame(0x80, b""), "3"),
+        ("cut off", "identity", frame(0, &script)[..20].to_vec(), "3"),
+        ("no message", "identity", frame(0, b"\x07"), "3"),
+        ("too large", "identity", vec![0, 0, 0xc8, 0, 0], "8"),
+    ] {
+        let from = client();
+        let path = format!("/{mode}/glacis.test.Text/Collect");
+        let request = Request::post(&path, "application/grpc+proto", body)
+            .header("te", "trailers")
+            .header("grpc-encoding", encoding);
+        let answer = http2::send(from, stack.proxy(), &request).unwrap();
+        let line = access_log(stack, &[from]).remove(0);
+        assert_eq!(answer.header("grpc-status"), Some(code), "{mode}: {name}: {answer:?} {line}");
+        let verdict = if code == "8" { "reject" } else { "deny" };
+        assert_eq!(line["glacis"]["verdict"], verdict, "{mode}: {name}: {line}");
+    }
+}
+
+async fn calls_work(stack: &Stack, mode: &str, word: &str) -> Result<(), Status> {
     let prefix = format!("/{mode}/glacis.test.Text/");
     let mut calls = Client::connect(stack.proxy(), &prefix).await.unwrap();
 
@@ -117,8 +229,7 @@ async fn calls_work(stack: &Stack, mode: &str) -> Result<(), Status> {
     let bytes = echoed.metadata.get_bin(NOTES[1]).unwrap().to_bytes().unwrap();
     assert_eq!(&bytes[..], b"\x00\xff<script>", "{mode}");
 
-    // Messages are not looked at: this would be an attack elsewhere.
-    let messages = vec!["<script>alert(1)</script>".to_owned(), String::new(), long("and more ")];
+    let messages = vec![word.to_owned(), String::new(), long("and more ")];
     let collected = calls.collect(messages.clone()).await?;
     assert_eq!(collected.messages, [messages.concat()], "{mode}");
 

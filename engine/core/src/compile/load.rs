@@ -1,12 +1,14 @@
 //! Pass 1: inputs → directives, `Include` followed.
 
-use seclang::{DirectiveKind, LineIndex, SourceId, Text};
+use seclang::{Directive, DirectiveKind, LineIndex, SourceId, Text};
 use sha1::Digest;
 
 use super::{Compiler, LoadedFile};
 use crate::{
+    body::protobuf::descriptor::DescriptorSet,
     error::BuildError,
     source::{Input, SourceFile},
+    unicode_map::UnicodeMap,
 };
 
 /// How deep `Include` may nest. A ruleset in which one nests deeper is refused, and so is a circle of
@@ -106,6 +108,42 @@ impl Compiler<'_> {
         let file = self.source.read(path, from).map_err(|error| error.to_string())?;
         self.digest.update(&file.bytes);
         Ok(file.bytes)
+    }
+
+    /// `SecUnicodeMapFile FILE CODEPAGE`.
+    pub(super) fn unicode_map(
+        &mut self,
+        directive: &Directive,
+        arguments: &[Text],
+    ) -> Result<(), String> {
+        let parts = match arguments {
+            [file, page] => page.text.parse::<u32>().ok().map(|page| (&file.text, page)),
+            _ => None,
+        };
+        let Some((file, page)) = parts else {
+            return Err(
+                "write SecUnicodeMapFile FILE CODEPAGE, such as unicode.mapping 20127".into()
+            );
+        };
+        let bytes = self.read_data(file, directive.span.source)?;
+        let map = UnicodeMap::parse(&String::from_utf8_lossy(&bytes), page)?;
+        self.settings.unicode_map = Some(Box::new(map));
+        Ok(())
+    }
+
+    /// `SecGrpcDescriptorSet FILE`.
+    pub(super) fn grpc_descriptors(
+        &mut self,
+        directive: &Directive,
+        arguments: &[Text],
+    ) -> Result<(), String> {
+        let [file] = arguments else {
+            return Err("write SecGrpcDescriptorSet FILE, such as calls.binpb".into());
+        };
+        let bytes = self.read_data(&file.text, directive.span.source)?;
+        let set = DescriptorSet::parse(&bytes).map_err(|why| format!("{}: {why}", file.text))?;
+        self.settings.grpc_descriptors = Some(Box::new(set));
+        Ok(())
     }
 }
 

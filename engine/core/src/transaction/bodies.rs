@@ -6,6 +6,7 @@ use crate::{
     id::Phase,
     program::RuleEngine,
     settings::LimitAction,
+    store::List,
     variable::Variable,
 };
 
@@ -21,6 +22,15 @@ pub enum BodyRoom {
     Full,
 }
 
+/// How many messages a client sends in a call of gRPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrpcMessages {
+    /// One, by the descriptor of the method.
+    One,
+    /// One or more: it is not known, or the client streams.
+    Any,
+}
+
 impl Transaction {
     /// Whether the host should collect the request's body, known after phase 1.
     #[must_use]
@@ -29,6 +39,18 @@ impl Transaction {
             && self.stage == Stage::RequestBody
             && self.program.request_body_rules
             && self.control.request_body_access
+    }
+
+    /// How the body of a request is to be handed over if it is one of gRPC, known after phase 1. `None` where rules do
+    /// not have it read as one (`ctl:requestBodyProcessor=GRPC`), or it is compressed as a whole.
+    #[must_use]
+    pub fn grpc_messages(&self) -> Option<GrpcMessages> {
+        let is_read = self.control.processor == Some(Processor::Grpc);
+        if !is_read || self.store.find(List::RequestHeaders, b"content-encoding").is_some() {
+            return None;
+        }
+        let is_one = self.grpc_method().is_some_and(|method| !method.client_streaming);
+        Some(if is_one { GrpcMessages::One } else { GrpcMessages::Any })
     }
 
     /// Takes a piece of the request body.
@@ -200,6 +222,8 @@ impl Transaction {
                 | Processor::JsonLines
                 | Processor::Xml
                 | Processor::Text
+                | Processor::Grpc
+                | Processor::Protobuf
                 | Processor::Raw,
             ) => false,
             None => !is_variable,

@@ -1,11 +1,12 @@
 //! From what the host gives to the values of variables.
 
+mod call;
 mod clock;
 mod nested;
 mod sink;
 
 use core::{fmt, mem, time::Duration};
-use std::io::Write as _;
+use std::{io::Write as _, sync::Arc};
 
 use super::{Start, Transaction, values::is_stable};
 use crate::{
@@ -401,6 +402,9 @@ impl Transaction {
         let arguments_left = self.program.limits.arguments_max.saturating_sub(queried);
         // The other processors have been given no more than that.
         let bytes_left = self.observed_bytes_max().filter(|_| processor == Processor::Multipart);
+        let reads_messages = matches!(processor, Processor::Grpc | Processor::Protobuf);
+        let program = Arc::clone(&self.program);
+        let call = reads_messages.then(|| self.grpc_call(&program, body.len()));
         let mut sink = Sink {
             store: &mut self.store,
             flags: &mut self.flags,
@@ -412,15 +416,26 @@ impl Transaction {
             files_bytes: 0,
             paths,
         };
-        let outcome = body::process(
-            processor,
-            &content_type,
-            &body,
-            &self.program.limits,
-            self.program.settings.argument_separator,
-            &mut self.scratch.body,
-            &mut sink,
-        );
+        let outcome = match call {
+            Some(call) => body::process_messages(
+                processor,
+                &content_type,
+                &body,
+                &self.program.limits,
+                &call,
+                &mut self.scratch.body,
+                &mut sink,
+            ),
+            None => body::process(
+                processor,
+                &content_type,
+                &body,
+                &self.program.limits,
+                self.program.settings.argument_separator,
+                &mut self.scratch.body,
+                &mut sink,
+            ),
+        };
         let files_bytes = sink.files_bytes;
         self.store.request_body = body;
         self.give_back(content_type);

@@ -64,6 +64,24 @@ pub(crate) fn decode_any_alphabet(input: &[u8], out: &mut Vec<u8>) -> bool {
     group.sextets != 1
 }
 
+/// Base64 whose parts have padding of their own, as clients of gRPC-Web send it. False, and nothing more is written,
+/// where it is not.
+pub(crate) fn decode_parts(input: &[u8], out: &mut Vec<u8>) -> bool {
+    for part in input.chunks(4) {
+        let padding = part.iter().rev().take_while(|&&byte| byte == b'=').count();
+        let mut group = Group::default();
+        for &byte in part.get(..part.len() - padding).unwrap_or_default() {
+            let Some(sextet) = sextet(byte) else { return false };
+            group.push(sextet, out);
+        }
+        group.finish(out);
+        if part.len() < 4 || padding > 2 {
+            return false;
+        }
+    }
+    true
+}
+
 /// `base64Decode`: strict, as the mbed TLS decoder behind ModSecurity 3.
 ///
 /// The input ends at its first NUL byte. LF, CRLF and trailing spaces are skipped; any other byte
