@@ -399,6 +399,8 @@ pub struct BodyScratch {
     containers: Vec<json::Container>,
     /// Names of open elements, as ranges of the body.
     elements: Vec<Range<usize>>,
+    /// Texts of open elements.
+    pieces: xml::Pieces,
 }
 
 impl BodyScratch {
@@ -415,6 +417,7 @@ impl BodyScratch {
             &mut self.file_name,
             &mut self.file_name_extended,
             &mut self.converted,
+            self.pieces.buffer(),
         ] {
             if buffer.capacity() > Self::RETAINED_BYTES_MAX {
                 buffer.clear();
@@ -511,8 +514,7 @@ pub fn process(
         }
         Processor::Xml => plain(xml::parse(body, limits, scratch, sink)),
         Processor::Text => {
-            let depth_max = limits.json_depth_max;
-            plain(text::parse(content_type, body, depth_max, argument_separator, scratch, sink))
+            plain(text::parse(content_type, body, limits, argument_separator, scratch, sink))
         }
         Processor::Raw => plain(None),
     };
