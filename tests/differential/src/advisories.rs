@@ -84,7 +84,7 @@ fn case(text: &str) -> Result<Advisory, String> {
 
 fn request(text: &str) -> Option<(String, Request)> {
     let (name, text) = text.split_once('\n')?;
-    let (head, body) = text.split_once("\n\n").unwrap_or((text.trim_end_matches('\n'), ""));
+    let (head, body) = text.split_once("\n\n").unwrap_or_else(|| (text.trim_end_matches('\n'), ""));
     let mut lines = head.lines();
     let (method, rest) = lines.next()?.split_once(' ')?;
     let uri = bytes(rest.strip_suffix(" HTTP/1.1")?);

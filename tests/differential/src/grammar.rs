@@ -141,7 +141,7 @@ mod tests {
         for kind in Kind::ALL {
             let has_mark = |number| {
                 let case = case(1, kind, number);
-                let text = [case.query.clone(), case.cookie.clone(), case.body.clone()].concat();
+                let text = [&case.query[..], &case.cookie, &case.body].concat();
                 text.windows(3).any(|window| window == b"gq7")
             };
             let found = (0..1_000).filter(|&number| has_mark(number)).count();

@@ -98,7 +98,7 @@ impl Seen {
         let judgement = judge.judge(&case, place);
         let recorded = Recorded { case, place };
         // The earliest are all kept, later ones the less often the more there are.
-        if self.returned.is_power_of_two() || self.returned % SAMPLE_EVERY == 0 {
+        if self.returned.is_power_of_two() || self.returned.is_multiple_of(SAMPLE_EVERY) {
             self.sample.push(recorded.clone());
         }
         match judgement {
