@@ -13,6 +13,7 @@ mod bench;
 mod cargo;
 mod chaos;
 mod charts;
+mod differential;
 mod digest;
 mod failure;
 mod fetch;
@@ -188,6 +189,12 @@ const COMMANDS: &[Command] = &[
         options: "[TARGET…] [--minutes N] [--crs]",
         about: "libFuzzer on the laws in `fuzz/laws`, a minute each or N; --crs: `fast_path` on CRS",
         run: fuzz::fuzz,
+    },
+    Command {
+        name: "differential",
+        options: "[--minutes N | --cases N] [--parser NAME] [--seed N] [--first N] [--remove RULE] [--record]",
+        about: "mutated requests to Glacis and to parsers of applications (docs/differential.md)",
+        run: differential::command,
     },
     Command {
         name: "reload",

@@ -353,6 +353,8 @@ pub struct BodyScratch {
     messages: Vec<protobuf::Open>,
     /// Names of open elements, as ranges of the body.
     elements: Vec<Range<usize>>,
+    /// Texts of open elements.
+    pieces: xml::Pieces,
 }
 
 impl BodyScratch {
@@ -369,6 +371,7 @@ impl BodyScratch {
             &mut self.file_name,
             &mut self.file_name_extended,
             &mut self.converted,
+            self.pieces.buffer(),
         ] {
             if buffer.capacity() > Self::RETAINED_BYTES_MAX {
                 buffer.clear();
@@ -465,8 +468,7 @@ pub fn process(
         }
         Processor::Xml => plain(xml::parse(body, limits, scratch, sink)),
         Processor::Text => {
-            let depth_max = limits.json_depth_max;
-            plain(text::parse(content_type, body, depth_max, argument_separator, scratch, sink))
+            plain(text::parse(content_type, body, limits, argument_separator, scratch, sink))
         }
         Processor::Grpc | Processor::Protobuf => {
             let decoded_bytes_max = limits.request_body_bytes_max;

@@ -26,9 +26,88 @@ fn trim_start(name: &[u8]) -> &[u8] {
     name.get(start..).unwrap_or_default()
 }
 
+/// The cookies whose values are quoted strings that hold something else than what is between their quotes: names, and
+/// what the strings stand for.
+///
+/// Python's parsers (Werkzeug, Django, Starlette, Tornado, aiohttp) read `"\147"` and `"\g"` as `g`, and some a semicolon
+/// within quotes as a part of the value (RFC 2109; the octal form is that of `http.cookies`). `found` gets each cookie's
+/// name and value; time is linear in the header, since each quote ends the string before it.
+pub(crate) fn quoted(header: &[u8], out: &mut Vec<u8>, mut found: impl FnMut(&[u8], &[u8])) {
+    let (mut at, mut closed) = (0, 0);
+    for pair in header.split(|&byte| byte == b';') {
+        let start = at;
+        at += pair.len() + 1;
+        if !pair.contains(&b'"') {
+            continue;
+        }
+        // Without a `=` the pair is a value for some servers.
+        let equals = pair.iter().position(|&byte| byte == b'=');
+        let name = trim_start(equals.and_then(|equals| pair.get(..equals)).unwrap_or_default());
+        let value = pair.get(equals.map_or(0, |equals| equals + 1)..).unwrap_or_default();
+        let quoted =
+            value.trim_ascii().strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+        if let Some(inside) = quoted.filter(|inside| inside.contains(&b'\\')) {
+            unescape(inside, out);
+            found(name, out);
+        }
+        // White space and commas end a cookie for some, so a string may begin behind any `=`.
+        let quotes = pair.iter().enumerate().filter(|&(_, &byte)| byte == b'"');
+        for (quote, _) in quotes.filter(|&(quote, _)| begins_value(pair.get(..quote))) {
+            let opened = start + quote + 1;
+            let inside = header.get(opened..).and_then(up_to_quote).unwrap_or_default();
+            // A quote that ended a string is none that begins one.
+            let is_outside = opened > closed;
+            if is_outside {
+                closed = opened + inside.len() + 1;
+            }
+            let is_new = inside.contains(&b'\\') && quoted != Some(inside);
+            if is_new || (is_outside && inside.contains(&b';')) {
+                unescape(inside, out);
+                found(name, out);
+            }
+        }
+    }
+}
+
+/// Whether a value begins behind these bytes of a pair.
+fn begins_value(before: Option<&[u8]>) -> bool {
+    matches!(before.unwrap_or_default().trim_ascii_end(), [] | [.., b'='])
+}
+
+/// What stands before the first quote that is not escaped.
+fn up_to_quote(text: &[u8]) -> Option<&[u8]> {
+    let mut is_escaped = false;
+    let end = text.iter().position(|&byte| {
+        let ends = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        ends
+    });
+    end.and_then(|end| text.get(..end))
+}
+
+/// Puts into `out` what `text` stands for: a backslash quotes a character, or begins three octal digits.
+fn unescape(text: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    let mut rest = text;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match (byte, after) {
+            (b'\\', [high @ b'0'..=b'3', middle @ b'0'..=b'7', low @ b'0'..=b'7', after @ ..]) => {
+                out.push((high - b'0') << 6 | (middle - b'0') << 3 | (low - b'0'));
+                rest = after;
+            }
+            (b'\\', [escaped, after @ ..]) => {
+                out.push(*escaped);
+                rest = after;
+            }
+            _ => out.push(byte),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::pairs;
+    use super::{pairs, quoted};
 
     #[track_caller]
     fn check(header: &str, expected: &str) {
@@ -36,6 +115,30 @@ mod tests {
             .map(|(name, value)| format!("{}={}", name.escape_ascii(), value.escape_ascii()))
             .collect();
         assert_eq!(found.join("|"), expected, "of {header:?}");
+    }
+
+    #[test]
+    fn quoted_strings_stand_for_something_else() {
+        let check = |header: &str, expected: &str| {
+            let (mut out, mut all) = (b"before".to_vec(), Vec::new());
+            quoted(header.as_bytes(), &mut out, |name, value| {
+                all.push(format!("{}={}", name.escape_ascii(), value.escape_ascii()));
+            });
+            assert_eq!(all.join("|"), expected, "of {header}");
+        };
+        check(r#"a="\147\q"; b=1"#, "a=gq");
+        check(r#"a= "a\073b" ;b="\"" "#, r#"a=a;b|b=\""#);
+        check(r#"a="\377\400\8\\""#, r"a=\xff4008\\");
+        check(r#"a="x;y=z"; b="1;2"#, "a=x;y=z");
+        check(r#"a=" "#, "");
+        check(r#"a="x\;y"; b="#, "a=x;y");
+        check(r#"a="'"\147""#, r#"a=\'\"g"#);
+        check(r#"a="; b="; c=""#, "a=; b=");
+        check(r#"a="x="; b=""; c="y""#, "");
+        check(r#"a=1, b="\147"; c=1 d="\"\"""#, r#"a=g|c=\"\""#);
+        check(r#"a="a"; b="\"; c=\147; d=x""#, r#"b=\\|b=\"; c=g; d=x"#);
+        check(r#"a=; "\147""#, "=g");
+        check("", "");
     }
 
     #[test]

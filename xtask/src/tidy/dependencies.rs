@@ -15,6 +15,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("seclang", &[]),
     ("glacis-engine", &["seclang"]),
     ("glacis-laws", &["seclang", "glacis-engine", "glacis-rules"]),
+    ("glacis-differential", &["glacis-engine", "glacis-rules"]),
     ("glacis-rules", &["glacis-engine"]),
     ("glacis-explain", &["glacis-engine", "glacis-second-opinion"]),
     ("glacis-learn", &["glacis-engine", "glacis-explain", "glacis-rules"]),

@@ -5,7 +5,8 @@
 //! this goes on and keeps the error, so that rules see the parts whatever the operator does about
 //! errors. Decisions where servers disagree:
 //!
-//! - A line that begins with the delimiter is one, even if something follows it on the line (an error).
+//! - A line that begins with the delimiter is one, even if something follows it on the line (an error). A delimiter
+//!   elsewhere in a line is none, and an error.
 //! - A part without a `filename`, or with an empty one, is an argument; one with it is a file. If
 //!   anything is wrong with the headers of a file's part, or it has `filename*` only, it is reported as
 //!   both: what might be taken for a field is shown as one.
@@ -119,6 +120,8 @@ impl Parser<'_> {
             let start = at + found;
             at = start + delimiter.len();
             if !begins_line(body, start) {
+                // No client chooses a boundary that its content has. Django takes this for a boundary.
+                self.error.set(BodyErrorKind::MultipartBoundaryLine, start);
                 unmatched = Some(start);
                 continue;
             }

@@ -7,6 +7,7 @@
 //!   error, and is the argument `text` besides what could be read of it.
 //! - What begins with a name of up to 256 bytes and `=` is a form. A name is made of what clients do not escape in forms,
 //!   and of escapes.
+//! - What begins with `<` is XML; what is no XML is no error. It is the argument `text` besides.
 //! - Everything else is one argument with the name `text`; but for bytes of no type (`octet-stream`) with a NUL among
 //!   them, which are no text.
 //!
@@ -16,8 +17,9 @@
 use memchr::memchr;
 
 use super::{
-    BodyError, BodyErrorKind, BodyScratch, BodySink, Room, json, json::Values, urlencoded,
+    BodyError, BodyErrorKind, BodyScratch, BodySink, Room, json, json::Values, urlencoded, xml,
 };
+use crate::limits::Limits;
 
 /// The longest name that a form may begin with.
 const NAME_BYTES_MAX: usize = 256;
@@ -29,7 +31,7 @@ const NAME: &[u8] = b"text";
 pub(super) fn parse(
     content_type: &[u8],
     body: &[u8],
-    depth_max: usize,
+    limits: &Limits,
     separator: u8,
     scratch: &mut BodyScratch,
     sink: &mut dyn BodySink,
@@ -38,8 +40,14 @@ pub(super) fn parse(
         return urlencoded::parse(body, separator, scratch, sink).error;
     }
     if looks_like_json(body) {
-        let error = json::parse(body, Values::Any, depth_max, scratch, sink);
+        let error = json::parse(body, Values::Any, limits.json_depth_max, scratch, sink);
         if error.is_none_or(|error| error.kind.is_limit()) {
+            return error;
+        }
+    }
+    if body.trim_ascii_start().starts_with(b"<") {
+        let error = xml::parse(body, limits, scratch, sink);
+        if error.is_some_and(|error| error.kind.is_limit()) {
             return error;
         }
     }

@@ -6,7 +6,8 @@
 //! - A text (`XML:/*`) is the character data between two tags. Comments, processing instructions and
 //!   `CDATA` sections do not end it, since applications read it as one string; what is inside `CDATA` is
 //!   text. White space at both ends is dropped, and a text of nothing else is none. (ModSecurity has one
-//!   value with all texts joined, Coraza one for each run of character data, trimmed.)
+//!   value with all texts joined, Coraza one for each run of character data, trimmed.) Where an element has other
+//!   elements among its characters, further texts are what applications make of them ([`mixed`]).
 //! - A comment and a processing instruction are texts of their own, reported before the text that they
 //!   stand in: some applications read them. (ModSecurity and Coraza show neither.) A plain XML declaration
 //!   is not.
@@ -21,6 +22,7 @@
 #![deny(clippy::indexing_slicing)]
 
 mod document_type;
+mod mixed;
 
 use std::ops::Range;
 
@@ -29,6 +31,8 @@ use memchr::{memchr, memchr2};
 
 use super::{BodyError, BodyErrorKind, BodyScratch, BodySink, FirstError, Room};
 use crate::limits::Limits;
+use mixed::Joined;
+pub(super) use mixed::Pieces;
 
 /// Encodings in which markup and attacks are the bytes that they are in ASCII.
 const ENCODINGS: [&[u8]; 8] = [
@@ -54,16 +58,19 @@ pub(super) fn parse(
     let is_utf16 = convert_utf16(body, &mut converted);
     scratch.elements.clear();
     scratch.value.clear();
+    scratch.pieces.clear();
     let mut parser = Parser {
         body: if is_utf16 { &converted } else { body },
         at: 0,
         is_utf16,
         depth_max: limits.xml_depth_max,
         nodes_left: limits.xml_nodes_max,
+        pieces_max: limits.xml_nodes_max.saturating_add(limits.xml_depth_max),
         elements_left: limits.xml_elements_max,
         elements: &mut scratch.elements,
         seen_element: false,
         text: &mut scratch.value,
+        pieces: &mut scratch.pieces,
         value: &mut scratch.name,
         sink,
         error: FirstError::default(),
@@ -85,6 +92,8 @@ struct Parser<'p> {
     is_utf16: bool,
     depth_max: usize,
     nodes_left: usize,
+    /// Pieces of text that open elements may have, each element's beginning counted as one.
+    pieces_max: usize,
     /// Start tags that may still come.
     elements_left: usize,
     /// Names of the open elements.
@@ -92,6 +101,7 @@ struct Parser<'p> {
     seen_element: bool,
     /// The text being collected.
     text: &'p mut Vec<u8>,
+    pieces: &'p mut Pieces,
     value: &'p mut Vec<u8>,
     sink: &'p mut dyn BodySink,
     error: FirstError,
@@ -112,10 +122,11 @@ impl<'p> Parser<'p> {
             self.at += 3;
         }
         while !self.rest().is_empty() {
-            self.character_data();
+            self.character_data()?;
             self.markup()?;
         }
         self.end_text()?;
+        self.whole_text()?;
         if !self.elements.is_empty() {
             return Err(BodyErrorKind::XmlTruncated);
         }
@@ -123,17 +134,29 @@ impl<'p> Parser<'p> {
     }
 
     /// Everything up to the next `<` belongs to the text.
-    fn character_data(&mut self) {
+    fn character_data(&mut self) -> Result<(), BodyErrorKind> {
         let rest = self.rest();
         let data = memchr(b'<', rest).and_then(|end| rest.get(..end)).unwrap_or(rest);
         if self.elements.is_empty() && !data.trim_ascii().is_empty() {
             self.fail(BodyErrorKind::XmlSyntax);
         }
+        let start = self.text.len();
         let valid = decode(data, self.text);
         if !valid {
             self.fail(BodyErrorKind::XmlReference);
         }
         self.at += data.len();
+        self.add_piece(start, false)
+    }
+
+    /// What is in the text from `start` on is one piece of it.
+    fn add_piece(&mut self, start: usize, is_verbatim: bool) -> Result<(), BodyErrorKind> {
+        let characters = self.text.get(start..).unwrap_or_default();
+        if !characters.is_empty() && self.pieces.len() >= self.pieces_max {
+            return Err(BodyErrorKind::XmlNodes);
+        }
+        self.pieces.add(self.elements.len(), characters, is_verbatim);
+        Ok(())
     }
 
     /// Reads what a `<` begins.
@@ -146,7 +169,9 @@ impl<'p> Parser<'p> {
             }
             [b'<', b'!', b'[', b'C', b'D', b'A', b'T', b'A', b'[', ..] => {
                 let data = self.skip_to(9, b"]]>");
+                let start = self.text.len();
                 self.text.extend_from_slice(data);
+                self.add_piece(start, true)?;
             }
             [b'<', b'?', ..] => {
                 let is_first = self.at == 0 || self.body.get(..self.at) == Some(b"\xef\xbb\xbf");
@@ -162,7 +187,7 @@ impl<'p> Parser<'p> {
             }
             [b'<', b'/', ..] => {
                 self.end_text()?;
-                self.end_tag();
+                self.end_tag()?;
             }
             [b'<', next, ..] if is_name_start(*next) => {
                 self.end_text()?;
@@ -173,6 +198,7 @@ impl<'p> Parser<'p> {
                 self.fail(BodyErrorKind::XmlSyntax);
                 self.text.push(b'<');
                 self.at += 1;
+                self.add_piece(self.text.len() - 1, false)?;
             }
             _ => {}
         }
@@ -227,7 +253,8 @@ impl<'p> Parser<'p> {
             self.at = self.body.len();
             return Ok(());
         };
-        if !declaration.starts_with(b"<!DOCTYPE") {
+        // One within the document is none: some parsers skip it, and the text goes on behind it.
+        if !declaration.starts_with(b"<!DOCTYPE") || self.seen_element {
             self.fail(BodyErrorKind::XmlSyntax);
         }
         let inside = declaration.get(2..declaration.len() - 1).unwrap_or_default();
@@ -255,7 +282,7 @@ impl<'p> Parser<'p> {
         Ok(())
     }
 
-    fn end_tag(&mut self) {
+    fn end_tag(&mut self) -> Result<(), BodyErrorKind> {
         let inside = self.rest().get(2..).unwrap_or_default();
         let name_end = memchr(b'>', inside);
         let name = inside.get(..name_end.unwrap_or(inside.len())).unwrap_or_default();
@@ -263,6 +290,7 @@ impl<'p> Parser<'p> {
             self.fail(BodyErrorKind::XmlTruncated);
             self.text.extend_from_slice(name);
         }
+        self.joined_text()?;
         let opened = self.elements.pop().and_then(|range| self.body.get(range));
         if opened.is_some() {
             self.sink.xml_close();
@@ -271,6 +299,33 @@ impl<'p> Parser<'p> {
             self.fail(BodyErrorKind::XmlSyntax);
         }
         self.at = (self.at + 2 + name.len() + 1).min(self.body.len());
+        Ok(())
+    }
+
+    /// Reports what an application may read of the element that ends beside its texts.
+    fn joined_text(&mut self) -> Result<(), BodyErrorKind> {
+        let depth = self.elements.len();
+        for form in [Joined::AsWritten, Joined::Trimmed] {
+            if self.pieces.join(depth, form, self.value) {
+                self.take_node()?;
+                if self.sink.xml_text(self.value.trim_ascii()) == Room::Full {
+                    return Err(BodyErrorKind::XmlNodes);
+                }
+            }
+        }
+        self.pieces.end(depth);
+        Ok(())
+    }
+
+    /// Reports all characters of a document with texts and elements side by side.
+    fn whole_text(&mut self) -> Result<(), BodyErrorKind> {
+        if self.pieces.whole().is_some() {
+            self.take_node()?;
+        }
+        match self.pieces.whole().map(|text| self.sink.xml_text(text)) {
+            Some(Room::Full) => Err(BodyErrorKind::XmlNodes),
+            Some(Room::Left) | None => Ok(()),
+        }
     }
 
     fn start_tag(&mut self) -> Result<(), BodyErrorKind> {
@@ -309,6 +364,7 @@ impl<'p> Parser<'p> {
 
     fn open(&mut self, name: Range<usize>) {
         if self.elements.len() < self.depth_max {
+            self.pieces.begin(self.elements.len());
             self.elements.push(name);
         } else {
             // Its end tag will not be matched, but this error comes first.
@@ -398,6 +454,7 @@ impl<'p> Parser<'p> {
             }
         }
         self.text.clear();
+        self.pieces.end_text();
         Ok(())
     }
 
@@ -495,9 +552,15 @@ fn decode_reference<'i>(input: &'i [u8], out: &mut Vec<u8>) -> Option<&'i [u8]> 
     let code_point = digits.iter().try_fold(0_u32, |sum, &digit| {
         sum.checked_mul(radix)?.checked_add(char::from(digit).to_digit(radix)?)
     })?;
-    let character = char::from_u32(code_point).filter(|_| !digits.is_empty())?;
+    let character =
+        char::from_u32(code_point).filter(|&found| !digits.is_empty() && is_character(found))?;
     out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
     Some(after)
+}
+
+/// Whether a document may hold `character` (XML 1.0, section 2.2). Parsers that overlook it remove NUL and its like.
+const fn is_character(character: char) -> bool {
+    !matches!(character, '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// Appends a UTF-16 body as UTF-8. False, and nothing appended, if the body is not UTF-16.

@@ -227,6 +227,7 @@ impl Transaction {
             let Some(&header) = self.store.list(List::RequestHeaders).get(position) else { break };
             if self.store.bytes(header.name).eq_ignore_ascii_case(b"cookie") {
                 self.add_cookies(header.value);
+                self.unquote_cookies(header.value);
             }
         }
         if let Some(host) = self.store.find_slice(List::RequestHeaders, b"host") {
@@ -270,6 +271,18 @@ impl Transaction {
             }
             self.store.add_pair(List::Cookies, name, value);
         }
+        self.give_back(line);
+    }
+
+    /// Adds what quoted strings stand for, as further values of the same cookies.
+    fn unquote_cookies(&mut self, header: Slice) {
+        let line = self.copied(header);
+        let (store, out) = (&mut self.store, &mut self.scratch.decoded);
+        cookie::quoted(&line, out, |name, value| {
+            store.add_pair(List::CookiesDecoded, name, value);
+        });
+        out.clear();
+        out.shrink_to(body::BodyScratch::RETAINED_BYTES_MAX);
         self.give_back(line);
     }
 

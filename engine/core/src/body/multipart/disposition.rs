@@ -1,6 +1,8 @@
 //! The parameters of a part's `Content-Disposition`: its name and those of its file.
 #![deny(clippy::indexing_slicing)]
 
+use memchr::memmem;
+
 use super::{Parser, before_byte, is_token_character};
 use crate::body::{BodyErrorKind, urlencoded::unescape_into};
 
@@ -34,6 +36,7 @@ impl Parser<'_> {
                 text.clear();
                 rest = self.parameter_value(name, after.trim_ascii_start(), &mut text, offset);
                 self.parameter(name, &text, offset);
+                self.unescaped(name, &mut text, offset);
             } else {
                 self.fail(BodyErrorKind::MultipartDisposition, offset);
                 rest = after;
@@ -101,6 +104,26 @@ impl Parser<'_> {
         unescape_into(encoded, false, text, &mut invalid);
         if invalid {
             self.fail(BodyErrorKind::MultipartDisposition, offset);
+        }
+    }
+
+    /// Reports a name with backslashes without them as well: by the grammar of quoted strings (RFC 822), as Werkzeug reads
+    /// them, each quotes what follows it. Browsers never escape with one, so the name with them counts.
+    fn unescaped(&mut self, name: &[u8], text: &mut Vec<u8>, offset: usize) {
+        // Tomcat decodes an encoded word (RFC 2047), which RFC 7578 forbids in section 5.1.3.
+        if let Some(start) = memmem::find(text, b"=?")
+            && text.get(start..).is_some_and(|word| memmem::find(word, b"?=").is_some())
+        {
+            self.fail(BodyErrorKind::MultipartDisposition, offset);
+        }
+        if !text.contains(&b'\\') {
+            return;
+        }
+        text.retain(|&byte| byte != b'\\');
+        if name.eq_ignore_ascii_case(b"name") {
+            self.argument(text, b"", offset);
+        } else if name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"filename")) {
+            self.further_file_name(text, offset);
         }
     }
 

@@ -11,7 +11,7 @@ fn xml(body: impl AsRef<[u8]>, expected: &[&str]) {
 #[test]
 fn xml_texts_and_attributes() {
     xml("<a>x</a>", &["t x"]);
-    xml("<a b=\"1\" c = '2'>x<d e='3'/>y</a>", &["@ 1", "@ 2", "t x", "@ 3", "t y"]);
+    xml("<a b=\"1\" c = '2'>x<d e='3'/>y</a>", &["@ 1", "@ 2", "t x", "@ 3", "t y", "t xy"]);
     xml("<?xml version=\"1.0\"?>\n<a>\n <b>  x y\n</b>\n</a>\n", &["t x y"]);
     xml("<a xmlns:s='u'><s:b/></a >", &["@ u"]);
     xml("<a/>", &[]);
@@ -25,7 +25,7 @@ fn xml_texts_and_attributes() {
 fn xml_text_is_what_an_application_reads() {
     xml(
         "<a>UNI<!-- x -->ON<?p q?> SEL<![CDATA[ECT <b>]]>&#33;</a>",
-        &["t x", "t p q", "t UNION SELECT <b>!"],
+        &["t x", "t p q", "t UNION SELECT <b>!", "t UNIONSELECT <b>!"],
     );
     xml("<a><![CDATA[<script>&lt;]]></a>", &["t <script>&lt;"]);
     xml("<a><!-- <b>x</b> --></a>", &["t <b>x</b>"]);
@@ -33,11 +33,28 @@ fn xml_text_is_what_an_application_reads() {
     xml("<?xml version='1.0' encoding=\"utf-8\"?><a>x</a>", &["t x"]);
     xml("<?xml version='${x}'?><a/>", &[r"t xml version=\'${x}\'"]);
     xml("<a><?xml version='1.0'?>x</a>", &[r"t xml version=\'1.0\'", "t x"]);
-    xml("<a>UNI<b/>ON</a>", &["t UNI", "t ON"]);
+}
+
+/// Each form that a parser makes of texts and elements side by side, unless another value contains it.
+#[test]
+fn xml_texts_with_elements_among_them() {
+    xml("<a>UNI<b/>ON</a>", &["t UNI", "t ON", "t UNION"]);
+    xml("<a>UNI<b>x</b>ON</a>", &["t UNI", "t x", "t ON", "t UNION", "t UNIxON"]);
+    xml("<a>UNI<b>ON</b></a>", &["t UNI", "t ON", "t UNION"]);
+    xml("<a>UNI <b/> ON</a>", &["t UNI", "t ON", "t UNION", "t UNI  ON"]);
+    xml("<a>UNI <b>x</b> ON</a>", &["t UNI", "t x", "t ON", "t UNI  ON", "t UNION", "t UNI x ON"]);
+    xml("<a>UNI<![CDATA[ ]]>ON</a>", &["t UNI ON"]);
+    xml("<a>UNI <![CDATA[ ]]>\u{a0}ON</a>", &["t UNI  \\xc2\\xa0ON", "t UNI ON"]);
+    xml("<a>UNI <!-- -->ON</a>", &["t UNI ON", "t UNION"]);
+    xml("<a>U<b>N<c/>I</b>ON</a>", &["t U", "t N", "t I", "t ON", "t UON", "t UNION"]);
+    // Elements with white space between them, as most documents have them, are no mixture.
+    xml("<a>\n <b>x</b>\n <c>y</c>\n</a>", &["t x", "t y"]);
+    xml("<a><b>x</b><c> y </c></a>", &["t x", "t y"]);
 }
 
 #[test]
 fn xml_references() {
+    xml("<a>x&#9;y&#0;&#x1;&#xffff;</a>", &["t x\\ty&#0;&#x1;&#xffff;", "! XmlReference"]);
     xml("<a b='&lt;&gt;&amp;&quot;&apos;'>&lt;</a>", &["@ <>&\\\"\\\'", "t <"]);
     xml("<a>&#60;&#x3C;&#x3c;&#00000000000000000000060;</a>", &["t <<<<"]);
     xml("<a>&amp;lt;</a>", &["t &lt;"]);
@@ -73,18 +90,19 @@ fn xml_entities_are_never_expanded() {
     );
     xml("<!DOCTYPE a [ <a>x</a>", &["t DOCTYPE a [ <a>x</a>", "! XmlTruncated"]);
     xml("<!x><a/>", &["! XmlSyntax"]);
+    xml("<a>x<!DOCTYPE a>y</a>", &["t x", "t y", "t xy", "! XmlSyntax"]);
 }
 
 #[test]
 fn xml_that_is_not_well_formed_is_read_on() {
-    xml("<a><b>x</a>y</b>", &["t x", "t y", "! XmlSyntax"]);
+    xml("<a><b>x</a>y</b>", &["t x", "t y", "t xy", "! XmlSyntax"]);
     xml("<a>x", &["t x", "! XmlTruncated"]);
     xml("<a b='x", &["@ x", "t x", "! XmlTruncated"]);
     xml("<a b", &["! XmlSyntax"]);
     xml("<a b c=x d>y</a>", &["@ x", "t y", "! XmlSyntax"]);
     xml("<a b='1<2'/>", &["@ 1<2", "! XmlSyntax"]);
     xml("<a <b>x</b></a>", &["t x", "! XmlSyntax"]);
-    xml("<a>1 < 2</a>", &["t 1 < 2", "! XmlSyntax"]);
+    xml("<a>1 < 2</a>", &["t 1 < 2", "t 1<2", "! XmlSyntax"]);
     xml("<a>1<2><-></a>", &["t 1<2><->", "! XmlSyntax"]);
     xml("<a><!-- x", &["t x", "! XmlTruncated"]);
     xml("<a><![CDATA[x]]", &["t x]]", "! XmlTruncated"]);
@@ -138,12 +156,15 @@ fn xml_encodings() {
 #[test]
 fn xml_is_limited() {
     xml("<a><b><c><d>x</d></c></b></a>", &["t x"]);
-    xml("<a><b><c><d><e><f>x</f></e></d></c></b>y</a>", &["t x", "t y", "! XmlDepth"]);
+    xml("<a><b><c><d><e><f>x</f></e></d></c></b>y</a>", &["t x", "t y", "t xy", "! XmlDepth"]);
     let full = ["t 1"; 8];
     xml(format!("<a>{}</a>", "<b>1</b>".repeat(8)), &full);
     let mut over = full.to_vec();
     over.push("! XmlNodes");
     xml(format!("<a>{}</a>", "<b>1</b>".repeat(9)), &over);
+    let pieces = |count: usize| format!("<a>{}</a>", "x<!---->".repeat(count));
+    xml(pieces(11), &[&format!("t {}", "x".repeat(11))]);
+    xml(pieces(12), &["! XmlNodes"]);
     xml(format!("<a>{}</a>", "<b/>".repeat(15)), &[]);
     xml(format!("<a>{}</a>", "<b/>".repeat(16)), &["! XmlNodes"]);
 }

@@ -36,14 +36,16 @@ impl Transaction {
         let mut level = from;
         let mut members = 0..self.store.list(from).len();
         let mut rest = Vec::new();
+        // Quoted cookies are in the list already, and may hold more.
+        let mut found = 0;
         for _ in 0..LEVELS {
-            let found = self.store.list(to).len();
             for at in members {
                 let Some(&pair) = self.store.list(level).get(at) else { break };
                 self.decode_value(pair, to, &mut rest);
             }
             level = to;
             members = found..self.store.list(to).len();
+            found = members.end;
         }
         self.add_rest(to, &rest);
     }
@@ -145,7 +147,7 @@ impl Transaction {
         let program = Arc::clone(&self.program);
         let mut sink = self.values(name, seen, to, rest);
         let separator = program.settings.argument_separator;
-        let text = text.trim_ascii();
+        let text = without_mark(text.trim_ascii());
         let outcome = body::process(
             container.processor(),
             b"",
@@ -190,7 +192,7 @@ enum Container {
 impl Container {
     /// Tells by the first and the last byte.
     fn of(value: &[u8]) -> Option<Self> {
-        let value = value.trim_ascii();
+        let value = without_mark(value.trim_ascii());
         match (value.first(), value.last()) {
             (Some(b'{'), Some(b'}')) | (Some(b'['), Some(b']')) => Some(Self::Json),
             (Some(b'<'), Some(b'>')) => Some(Self::Xml),
@@ -212,6 +214,11 @@ impl Container {
             Self::Xml => b'&',
         }
     }
+}
+
+/// Without the `j:` by which Express's cookie-parser knows a cookie that is JSON.
+fn without_mark(value: &[u8]) -> &[u8] {
+    value.strip_prefix(b"j:").unwrap_or(value)
 }
 
 /// What rules have seen of a text with values before it is opened.
