@@ -109,7 +109,7 @@ impl Finding {
         })
     }
 
-    /// A workflow command of GitHub Actions: https://docs.github.com/actions/reference/workflow-commands.
+    /// A workflow command of GitHub Actions: <https://docs.github.com/actions/reference/workflow-commands>.
     fn github(&self) -> String {
         let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
         let (file, line, column) = (property(&self.file), self.line.max(1), self.column);

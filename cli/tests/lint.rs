@@ -10,10 +10,10 @@ fn rules_are_checked() {
     let table = [
         ("lint lint/ok.conf", 0, "", "3 rules, no errors, 0 warnings\n"),
         ("lint --quiet lint/ok.conf", 0, "", ""),
-        ("lint --base lint/ok.conf", 0, "", "13 rules, no errors, 0 warnings\n"),
-        ("lint --crs lint/crs", 0, "", "29 rules, no errors, 0 warnings\n"),
+        ("lint --base lint/ok.conf", 0, "", "15 rules, no errors, 0 warnings\n"),
+        ("lint --crs lint/crs", 0, "", "31 rules, no errors, 0 warnings\n"),
         ("lint --crs lint/crs --defaults crs", 0, "", "12 rules, no errors, 0 warnings\n"),
-        ("lint --base lint/ok.conf --crs lint/crs", 0, "", "32 rules, no errors, 0 warnings\n"),
+        ("lint --base lint/ok.conf --crs lint/crs", 0, "", "34 rules, no errors, 0 warnings\n"),
         (
             "lint lint/warning.conf",
             0,

@@ -28,7 +28,7 @@ bans: {redis: {nodes: ['127.0.0.1:1']}, scenarios: [{name: a, capacity: 9, leak_
 ";
 
 /// Those of the base configuration and of [`RULES`].
-const RULES_COUNT: u32 = 12;
+const RULES_COUNT: u32 = 14;
 
 const RULES: &str = r#"
     SecRule ARGS "@contains attack" "id:1,phase:2,deny,status:403,log,severity:CRITICAL,tag:'attack-sqli',setvar:tx.blocking_inbound_anomaly_score=+5"

