@@ -201,7 +201,7 @@ impl Compiler<'_> {
         let variable = target.variable;
         // Members selected by a pattern are not told apart: all of them are looked at.
         let select = match &target.select {
-            Select::Pattern(_) | Select::Prefix(_) => Select::All,
+            Select::Pattern(_) => Select::All,
             select => select.clone(),
         };
         let known = self
@@ -252,7 +252,9 @@ fn letters(lane: &Lane) -> Option<Letters> {
 
 fn same_select(left: &Select, right: &Select) -> bool {
     match (left, right) {
-        (Select::Key(left), Select::Key(right)) => left == right,
+        (Select::Key(left), Select::Key(right)) | (Select::Prefix(left), Select::Prefix(right)) => {
+            left == right
+        }
         (Select::All, Select::All)
         | (Select::XmlText, Select::XmlText)
         | (Select::XmlAttributes, Select::XmlAttributes) => true,
