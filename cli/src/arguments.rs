@@ -76,12 +76,12 @@ pub(crate) enum Command {
     Version,
 }
 
-/// What is printed instead of running a command.
+/// Text to print instead of running a command, such as help.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// A help text or the version.
     Help(String),
-    /// What is wrong with the command line.
+    /// The error in the command line.
     Usage(String),
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     Ok(command)
 }
 
-/// What is wrong with options together, and in which command.
+/// An error about options that conflict, and the command they belong to.
 fn check(command: &mut Command) -> Result<(), (&'static str, String)> {
     let need_rules = |rules: &[Rules], command: &'static str| {
         // An empty program would answer "allow" to everything.

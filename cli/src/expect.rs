@@ -32,7 +32,7 @@ impl Verdict {
     }
 }
 
-/// What is read of an answer.
+/// The fields of an answer that expectations compare.
 #[derive(Deserialize)]
 struct Answer {
     #[serde(default)]
@@ -58,7 +58,7 @@ impl Answer {
     }
 }
 
-/// What is wanted, and what was found.
+/// The expected verdicts, and how many answers differ from them so far.
 #[derive(Debug)]
 pub(crate) struct Expected {
     /// One for each request; a single one is for all.

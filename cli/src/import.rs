@@ -1,7 +1,7 @@
 //! `glacis import`: the rules of another web application firewall as profiles of ext-proc.
 //!
 //! Prints the configuration. Every directive of the input is in it: as a key, as SecLang, or in a comment with the reason.
-//! What is printed loads as it is, where the folder of CRS is on this machine.
+//! The printed configuration loads unchanged if the folder of CRS exists on this machine.
 
 mod carry;
 mod check;

@@ -1,4 +1,4 @@
-//! What `--help` prints after the options of a command.
+//! The text that `--help` prints after the options of a command.
 
 pub(super) const COMMANDS: &str = "\
 Exit status: 0 success, 1 findings (errors in rules or input, a blocked request, a failed test, an open

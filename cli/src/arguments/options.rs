@@ -137,7 +137,7 @@ pub(crate) struct PatchesOptions {
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// What is done with a database of addresses.
+/// An operation on a database of addresses.
 #[derive(Debug, Subcommand)]
 pub(crate) enum GeoAction {
     /// Make a table from a database in MaxMind's format
@@ -193,7 +193,7 @@ pub(crate) struct LintOptions {
     pub(crate) strict: bool,
 }
 
-/// What a command evaluates.
+/// The requests that a command evaluates.
 #[derive(Debug, Default, Args)]
 pub(crate) struct InputOptions {
     /// A file of requests (JSON lines, HAR, or raw HTTP), `-`, a URL, or a request such as 'GET /?q=1 HTTP/1.1'

@@ -82,7 +82,7 @@ fn evaluated() -> [Arg; 4] {
     ]
 }
 
-/// What is named, each with its place on the command line.
+/// Rules as named on the command line, each with its position.
 struct Placed<'m> {
     matches: &'m ArgMatches,
     found: Vec<(usize, Rules)>,

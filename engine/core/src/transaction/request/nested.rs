@@ -63,8 +63,9 @@ impl Transaction {
         let file_name = file_name.unwrap_or(Slice::EMPTY);
         urlencoded::percent_decode(self.store.bytes(file_name), &mut path);
         let is_long = |segment: &&[u8]| segment.len() >= BASE64_CHARACTERS_MIN;
+        let mut pushed = None;
         for segment in path.split(|&byte| byte == b'/').filter(is_long) {
-            let name = self.store.push(b"REQUEST_FILENAME");
+            let name = *pushed.get_or_insert_with(|| self.store.push(b"REQUEST_FILENAME"));
             let value = self.store.push_temporary(segment);
             self.decode_base64(Pair { name, value, id: 0 }, List::ArgsGetDecoded, &mut rest);
             self.store.clear_temporary();
