@@ -15,11 +15,12 @@ use crate::{
 };
 
 /// Prints, for each family whose content is a body of so many bytes, the CPU time of the request and the largest size
-/// of the process while it is evaluated. One body after the other is in memory, beside the rules.
-pub(crate) fn run(rules: &str, bytes: &str) -> Outcome<()> {
+/// of the process while it is evaluated; of one family, or of all when `only` is empty. One body after the other is in
+/// memory, beside the rules.
+pub(crate) fn run(rules: &str, bytes: &str, only: &str) -> Outcome<()> {
     let mut transaction = Transaction::new(program(rules)?);
     let bytes: usize = bytes.parse()?;
-    for (family, request) in bodies() {
+    for (family, request) in bodies().filter(|(name, _)| only.is_empty() || *name == only) {
         let request = request(bytes);
         forget_peak()?;
         let begin = cpu_time();

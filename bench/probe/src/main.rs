@@ -35,7 +35,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const WARM_UP_PASSES: usize = 48;
 
 const USAGE: &str = "usage: glacis-bench-probe counts RULES REQUESTS | load RULES REQUESTS WORKERS | \
-                     hostile RULES SIZES [FAMILY] | bounds RULES BYTES | search RULES SECONDS";
+                     hostile RULES SIZES [FAMILY] | bounds RULES BYTES [FAMILY] | search RULES SECONDS";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -44,7 +44,8 @@ fn main() -> ExitCode {
         ["counts", rules, requests] => counts(rules, requests),
         ["hostile", rules, sizes] => hostile::run(rules, sizes, ""),
         ["hostile", rules, sizes, only] => hostile::run(rules, sizes, only),
-        ["bounds", rules, bytes] => bounds::run(rules, bytes),
+        ["bounds", rules, bytes] => bounds::run(rules, bytes, ""),
+        ["bounds", rules, bytes, only] => bounds::run(rules, bytes, only),
         ["search", rules, seconds] => hostile::search(rules, seconds),
         ["load", rules, requests, workers] => load::run(rules, requests, workers),
         _ => Err(USAGE.into()),

@@ -175,6 +175,9 @@ impl Transaction {
         if let Some(text) = chain.iter().find_map(|rule| rule.meta.logdata.as_ref()) {
             self.expand(program, text, &mut logdata);
         }
+        // They stay until the transaction ends, those of hundreds of rules.
+        msg.shrink_to_fit();
+        logdata.shrink_to_fit();
         let cut = |value: &[u8]| {
             value.get(..value.len().min(limits.match_value_bytes_max)).unwrap_or_default().to_vec()
         };
@@ -224,6 +227,45 @@ impl Transaction {
         Scores {
             inbound: read(slots.inbound).or_else(|| read(slots.inbound_crs3)).unwrap_or(0),
             outbound: read(slots.outbound).or_else(|| read(slots.outbound_crs3)).unwrap_or(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+
+    use super::*;
+    use crate::{Endpoint, Input, Limits, NoFiles, Start};
+
+    /// A rule may log a variable that holds a whole body: of it no more is kept than the text of the log shows.
+    #[test]
+    fn what_a_rule_logs_takes_no_more_memory_than_its_limit() {
+        let text = "SecRuleEngine On\nSecRequestBodyAccess On\n\
+                    SecRule ARGS_POST \"@contains z\" \"id:1,phase:2,pass,msg:'%{MATCHED_VAR}',logdata:'in %{ARGS.a}'\"";
+        let input = Input::Text { name: "rules".to_owned(), text: text.to_owned() };
+        let program = Program::build(&[input], &NoFiles, Limits::default()).unwrap();
+        let max = program.limits.expansion_bytes_max;
+        let mut transaction = Transaction::new(Arc::new(program));
+        let client = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 1 };
+        for (bytes, msg, logdata) in
+            [(9, 9, 12), (max, max, max), (max + 1, max, max), (1 << 20, max, max)]
+        {
+            let time = Duration::from_secs(1);
+            transaction.start(&Start { unique_id: "", time, client, server: client });
+            transaction.request_line(b"POST", b"/", b"HTTP/1.1");
+            transaction.request_header(b"Content-Type", b"application/x-www-form-urlencoded");
+            transaction.evaluate_request_headers();
+            transaction.request_body(format!("a={}", "z".repeat(bytes)).as_bytes());
+            transaction.evaluate_request_body();
+            let record = transaction.matches.records.first().unwrap();
+            assert_eq!((record.msg.len(), record.logdata.len()), (msg, logdata), "{bytes}");
+            assert_eq!(
+                (record.msg.capacity(), record.logdata.capacity()),
+                (msg, logdata),
+                "{bytes}"
+            );
+            assert_eq!(transaction.flags.values_cut, bytes + 3 > max, "{bytes}");
         }
     }
 }
