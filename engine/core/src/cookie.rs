@@ -52,11 +52,13 @@ pub(crate) fn quoted(header: &[u8], out: &mut Vec<u8>, mut found: impl FnMut(&[u
         }
         // White space and commas end a cookie for some, so a string may begin behind any `=`.
         let quotes = pair.iter().enumerate().filter(|&(_, &byte)| byte == b'"');
-        for (quote, _) in quotes.filter(|&(quote, _)| begins_value(pair.get(..quote))) {
+        let begins = quotes.filter(|&(quote, _)| begins_value(pair.get(..quote)));
+        for (index, (quote, _)) in begins.enumerate() {
             let opened = start + quote + 1;
             let inside = header.get(opened..).and_then(up_to_quote).unwrap_or_default();
-            // A quote that ended a string is none that begins one.
-            let is_outside = opened > closed;
+            // A quote that ended a string begins none, but for servers that skip a malformed pair up to its semicolon: for
+            // them the string before has not begun.
+            let is_outside = opened > closed || index == 0;
             if is_outside {
                 closed = opened + inside.len() + 1;
             }
@@ -133,7 +135,11 @@ mod tests {
         check(r#"a=" "#, "");
         check(r#"a="x\;y"; b="#, "a=x;y");
         check(r#"a="'"\147""#, r#"a=\'\"g"#);
-        check(r#"a="; b="; c=""#, "a=; b=");
+        check(r#"a="; b="; c=""#, "a=; b=|b=; c=");
+        check(r#"a=1a="; a="x;y""#, "a=; a=|a=x;y");
+        check(r#"a=1; a="1;;a="x;y""#, "a=1;;a=|a=x;y");
+        check(r#""a" = 1; a[b]="1; a="x;y""#, "a[b]=1; a=|a=x;y");
+        check(r#"a="\";b="x;y""#, r#"a=\\|a=\";b=|b=x;y"#);
         check(r#"a="x="; b=""; c="y""#, "");
         check(r#"a=1, b="\147"; c=1 d="\"\"""#, r#"a=g|c=\"\""#);
         check(r#"a="a"; b="\"; c=\147; d=x""#, r#"b=\\|b=\"; c=g; d=x"#);

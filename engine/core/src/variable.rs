@@ -119,7 +119,7 @@ variables! {
     MultipartBoundaryQuoted "MULTIPART_BOUNDARY_QUOTED" Scalar 2 Varies "1 when the boundary is quoted.";
     MultipartBoundaryWhitespace "MULTIPART_BOUNDARY_WHITESPACE" Scalar 2 Varies "1 when the boundary holds white space.";
     MultipartCrlfLfLines "MULTIPART_CRLF_LF_LINES" Scalar 2 Varies "1 when both line ends occur.";
-    MultipartDataAfter "MULTIPART_DATA_AFTER" Scalar 2 Varies "1 when something follows the last boundary.";
+    MultipartDataAfter "MULTIPART_DATA_AFTER" Scalar 2 Varies "1 when something but line ends follows the last boundary.";
     MultipartDataBefore "MULTIPART_DATA_BEFORE" Scalar 2 Varies "1 when something precedes the first boundary.";
     MultipartFileLimitExceeded "MULTIPART_FILE_LIMIT_EXCEEDED" Scalar 2 Varies "1 when there are more files than accepted.";
     MultipartFilename "MULTIPART_FILENAME" Collection 2 Grows "The filename attributes of the parts.";

@@ -16,7 +16,8 @@
 //! - A repeated `name` or `filename` is an error, also of an empty one; the first one that is not empty
 //!   counts, the others are shown as names of an empty argument or of the same file.
 //! - A name that is too long to be repeated with each of its headers is left out there (an error).
-//! - What follows the final boundary is not read (`data_after`).
+//! - What follows the final boundary is not read (`data_after`). Line ends alone are nothing: some clients write an
+//!   empty line there.
 #![deny(clippy::indexing_slicing)]
 
 mod boundary;
@@ -134,7 +135,8 @@ impl Parser<'_> {
             at = line.end;
             part_start = (!line.last).then_some(line.end);
             if line.last {
-                self.flags.data_after = line.end < body.len();
+                let after = body.get(line.end..).unwrap_or_default();
+                self.flags.data_after = after.iter().any(|byte| !matches!(byte, b'\r' | b'\n'));
                 end = line.end;
                 break;
             }

@@ -31,8 +31,13 @@ impl Parser<'_> {
                 self.fail(BodyErrorKind::MultipartDisposition, offset);
                 break;
             };
-            let name = name.trim_ascii();
+            let is_spaced = name.last().is_some_and(u8::is_ascii_whitespace);
+            let name = name.trim_ascii_end();
             if let Some(after) = after.strip_prefix(b"=") {
+                // Some servers overlook a parameter with a space there, and take a file for a field (RFC 2045 has none).
+                if is_spaced || after.first().is_some_and(u8::is_ascii_whitespace) {
+                    self.fail(BodyErrorKind::MultipartDisposition, offset);
+                }
                 text.clear();
                 rest = self.parameter_value(name, after.trim_ascii_start(), &mut text, offset);
                 self.parameter(name, &text, offset);

@@ -77,7 +77,12 @@ fn multipart_bytes_without_files_are_counted() {
 #[test]
 fn multipart_dispositions() {
     disposition("form-data; name=\"a\"", &["a a=x"]);
-    disposition("form-data; NAME = \"a\" ; FileName=\"f\"", &["f a/f=x"]);
+    disposition("form-data; NAME=\"a\" ; FileName=\"f\"", &["f a/f=x"]);
+    // With white space around the `=` Werkzeug overlooks a parameter, and takes a file for a field.
+    for spaced in ["filename =\"f\"", "filename= \"f\"", "filename\t=f", "FileName = f"] {
+        let value = format!("form-data; name=\"a\"; {spaced}");
+        disposition(&value, &["a a=x", "f a/f=x", "? strict", "! MultipartDisposition"]);
+    }
     disposition(r#"form-data; name="a\"b\\c\d""#, &[r#"a a\"bcd="#, r#"a a\"b\\c\\d=x"#]);
     // A backslash quotes any character for Werkzeug, and none for most others.
     disposition(
@@ -243,7 +248,10 @@ fn multipart_boundary_lines() {
     row("x|--b|FIELD||x|--b--", &["a a=x", "? data_before strict"]);
     row("|--b|FIELD||x|--b--", &["a a=x", "? data_before strict"]);
     row("--b|FIELD||x|--b--|y", &["a a=x", "? data_after strict"]);
-    row("--b|FIELD||x|--b--||", &["a a=x", "? data_after strict"]);
+    row("--b|FIELD||x|--b--||", &["a a=x"]);
+    row("--b|FIELD||x|--b--|||", &["a a=x"]);
+    row("--b|FIELD||x|--b--|| ", &["a a=x", "? data_after strict"]);
+    row("--b|FIELD||x|--b--||--b|FIELD||y|--b--||", &["a a=x", "? data_after strict"]);
     row("--b\nFIELD\n\nx\n--b--\n", &["a a=x", "? lf_line strict"]);
     row("--b|FIELD\n\nx\n--b--\n", &["a a=x", "? lf_line crlf_lf_lines strict"]);
     row("--b\nFIELD||x\n--b--\n", &["a a=x", "? lf_line crlf_lf_lines strict"]);
