@@ -31,6 +31,7 @@ use crate::{
     proposal::Proposal,
     proposals::{Needs, ProposalsAnswer},
     recipe::{TimeOver, Timed},
+    rule_evidence::Evidence,
     ruleset::Rulesets,
     shared::Shared,
 };
@@ -267,8 +268,17 @@ struct RuleAnswer<'a> {
     links: u32,
     /// Requests in which it has matched since it was loaded; none for rules that do not log.
     hits: Option<u64>,
+    /// What became of those requests, in all profiles.
+    evidence: EvidenceAnswer,
     /// What it has cost; none where nothing was counted.
     cost: Option<CostAnswer>,
+}
+
+/// Requests that were answered with 2xx, and clients that were banned.
+#[derive(Serialize)]
+struct EvidenceAnswer {
+    served: u64,
+    banned: u64,
 }
 
 /// Which rules are asked for.
@@ -344,6 +354,10 @@ impl Admin {
             tags: rule.tags.iter().map(|tag| &**tag).collect(),
             links: rule.links,
             hits: *hits,
+            evidence: {
+                let Evidence { served, banned } = self.shared.metrics.rule_evidence.of(rule.id.0);
+                EvidenceAnswer { served, banned }
+            },
             cost: cost_answer(rule.id),
         });
         let cost_sample = sample.as_ref().map(|(one_of, costs)| SampleAnswer {

@@ -20,7 +20,7 @@ use prometheus_client::{
 };
 use tokio::sync::mpsc;
 
-use crate::{config::BansConfig, metrics::table};
+use crate::{config::BansConfig, metrics::table, rule_evidence::RuleEvidence};
 
 /// Addresses that are counted here alone while Redis is away.
 const COUNTERS_MAX: usize = 10_000;
@@ -64,6 +64,7 @@ impl BanQueue {
         config: &BansConfig,
         metrics: BanMetrics,
         stores: &Stores,
+        evidence: RuleEvidence,
     ) -> io::Result<Option<Self>> {
         let scenarios: Vec<BanScenario> =
             config.scenarios.iter().flat_map(|scenario| scenario.scenario()).collect();
@@ -82,7 +83,7 @@ impl BanQueue {
         let bans = Arc::new(Bans::new(store, Some(redis)));
         tokio::spawn(Arc::clone(&bans).keep(now_seconds));
         let (queue, refusals) = mpsc::channel(config.queue_max);
-        tokio::spawn(count(refusals, bans, scenarios, metrics.clone()));
+        tokio::spawn(count(refusals, bans, scenarios, metrics.clone(), evidence));
         Ok(Some(Self { queue, metrics }))
     }
 
@@ -120,6 +121,7 @@ async fn count(
     bans: Arc<Bans>,
     scenarios: Vec<BanScenario>,
     metrics: BanMetrics,
+    evidence: RuleEvidence,
 ) {
     let scenarios: Vec<&BanScenario> = scenarios.iter().collect();
     while let Some(address) = refusals.recv().await {
@@ -131,6 +133,7 @@ async fn count(
         if let Some(by) = bans.refused(&scenarios, address, now_seconds).await {
             let scenario = by.name().to_owned();
             tracing::warn!(%address, scenario, "banned for a time");
+            evidence.banned(address);
             metrics.bans.get_or_create(&ScenarioLabel { scenario }).inc();
         }
     }

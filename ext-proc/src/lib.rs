@@ -38,6 +38,7 @@ pub mod reload;
 mod reply;
 mod rule_costs;
 mod rule_counts;
+mod rule_evidence;
 pub mod ruleset;
 mod service;
 mod session;

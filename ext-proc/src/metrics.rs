@@ -29,6 +29,7 @@ use crate::{
     envoy_canary::EnvoyCanaryMetrics,
     out_of_band::OutOfBandMetrics,
     reply::Part,
+    rule_evidence::{self, RuleEvidence},
     ruleset::Rulesets,
     shadow::{Shadow, ShadowMetrics},
 };
@@ -45,6 +46,7 @@ pub struct Metrics {
     scores: Family<DirectionLabel, Histogram>,
     opinions: Family<OpinionLabel, Counter>,
     rule_hits: RuleHits,
+    pub(crate) rule_evidence: RuleEvidence,
     coraza: Coraza,
     receipts: [Counter; RECEIPTS.len()],
     truncated: [Counter; 2],
@@ -192,6 +194,7 @@ impl Metrics {
             opinions: Family::default(),
             coraza: Coraza::register(registry, config, &rule_hits),
             rule_hits,
+            rule_evidence: RuleEvidence::default(),
             receipts: RECEIPTS
                 .map(|verdict| receipts.get_or_create_owned(&ReceiptLabel { verdict })),
             truncated: MESSAGES
@@ -244,6 +247,8 @@ impl Metrics {
         table::SCORES.register(registry, self.scores.clone());
         table::OPINIONS.register(registry, self.opinions.clone());
         registry.register_collector(Box::new(ByRule(self.rule_hits.clone())));
+        let evidence = rule_evidence::ByRule(self.rule_evidence.clone());
+        registry.register_collector(Box::new(evidence));
         table::STREAMS.register(registry, self.streams_open.clone());
         table::ERRORS.register(registry, self.errors.clone());
     }
@@ -342,6 +347,7 @@ impl Metrics {
         self.shadow.loaded(&shadows_before, &shadows(rulesets), |rule| ids.contains(&rule));
         self.coraza.rules(rulesets.profiles.default_profile().program.rule_count());
         self.rule_hits.keep(|rule| ids.contains(&rule));
+        self.rule_evidence.keep(|rule| ids.contains(&rule));
         self.exclusions.clear();
         for loaded in rulesets.exclusions() {
             let [valid, expired] = STATES;

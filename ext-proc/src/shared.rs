@@ -84,7 +84,8 @@ impl Shared {
         tracer: Tracer,
     ) -> io::Result<Self> {
         metrics.loaded(None, &rulesets);
-        let bans = BanQueue::start(&config.bans, metrics.bans.clone(), &metrics.stores)?;
+        let evidence = metrics.rule_evidence.clone();
+        let bans = BanQueue::start(&config.bans, metrics.bans.clone(), &metrics.stores, evidence)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = match config.evaluation_threads {
             // With one alone nobody is served while it works for somebody else.
@@ -186,7 +187,9 @@ impl Shared {
         traced: Option<Box<Exchange>>,
     ) {
         let client = inspector.client();
+        let status = inspector.response_status();
         let mut outcome = inspector.finish(now());
+        let refused = matches!(outcome.receipt.verdict, "deny" | "redirect" | "drop");
         let of_rules = self.metrics.finished(profile.metrics(), &outcome);
         if let Some(bans) = &self.bans {
             bans.ended(&outcome.receipt, client);
@@ -213,6 +216,8 @@ impl Shared {
         let rules = || inspector.matched_rules().filter(|rule| rule.log);
         self.metrics.rules_matched(of_rules, rules);
         rules().for_each(|rule| profile.counts.count(rule.id));
+        let status = if refused { 0 } else { status };
+        self.metrics.rule_evidence.matched(client, status, rules().map(|rule| rule.id.0));
     }
 
     /// Writes a record that is not that of one exchange.

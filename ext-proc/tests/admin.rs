@@ -97,7 +97,7 @@ async fn rules_and_configuration() {
         rule,
         json!({"id": 10, "phase": 2, "file": null, "line": 3, "msg": "An attack in %{MATCHED_VAR_NAME}",
             "paranoia": 2, "tags": ["attack-generic", "paranoia-level/2"], "links": 0, "hits": 2,
-            "cost": null})
+            "evidence": {"served": 0, "banned": 0}, "cost": null})
     );
     let rules = told(&service, "/rules?sort=cost").await;
     let sample = &rules["cost_sample"];

@@ -95,7 +95,8 @@ async fn a_scrape_has_what_is_documented() {
     let service = Service::start(CONFIG, RULES).await;
     let attack = [Sent::get("/?q=attack", &[])];
     exchange(&service, None, &attack).await;
-    exchange(&service, Some("look"), &attack).await;
+    let answered = [Sent::get("/?q=attack", &[]), Sent::response(200, &[])];
+    exchange(&service, Some("look"), &answered).await;
     exchange(&service, Some("look"), &[Sent::get("/?q=plain", &[])]).await;
     exchange(&service, None, &[Sent::get("/?q=score", &[])]).await;
     let form = ["content-type: application/x-www-form-urlencoded"];
@@ -112,6 +113,9 @@ async fn a_scrape_has_what_is_documented() {
         "glacis_would_deny_total{profile=\"default\"} 0",
         "glacis_rule_matches_total{rule_id=\"1\"} 2",
         "glacis_rule_matches_total{rule_id=\"other\"} 0",
+        // Answered with 200 where rules only look on, and refused where they block.
+        "glacis_rule_evidence_total{rule_id=\"1\",of=\"served\"} 1",
+        "glacis_rule_evidence_total{rule_id=\"1\",of=\"banned\"} 0",
         "glacis_receipts_total{verdict=\"pending\"} 2",
         "glacis_truncated_bodies_total{message=\"request\"} 1",
         "glacis_anomaly_score_bucket{le=\"5.0\",profile=\"look\",direction=\"inbound\"} 2",

@@ -539,6 +539,12 @@ impl Inspector {
         self.body_seen
     }
 
+    /// The status of the response, as the upstream sent it; 0 where no response was seen.
+    #[must_use]
+    pub const fn response_status(&self) -> u16 {
+        self.request.status
+    }
+
     /// The address of the client, where the host knows it.
     #[must_use]
     pub fn client(&self) -> Option<IpAddr> {

@@ -19,6 +19,7 @@ use crate::{
     collections::{self, EVENTS},
     envoy_canary::Seen,
     out_of_band::Dropped,
+    rule_evidence,
     shadow::{Comparison, ONLY},
 };
 use glacis_inspector::{Rejection, Uninspected};
@@ -130,6 +131,7 @@ fn labels() -> String {
                 listed(&Losses::REASONS)
             ),
         ),
+        ("of", listed(&rule_evidence::OUTCOMES)),
         ("only", listed(&ONLY)),
         ("event", listed(&EVENTS)),
         ("store", listed(&[bans::STORE, collections::STORE])),

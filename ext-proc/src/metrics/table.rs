@@ -40,6 +40,12 @@ pub(crate) const RULE_MATCHES: Described = Described::counter(
     &["rule_id"],
     "Requests in which a rule that logs has matched; 200 rules by id, the rest as other",
 );
+pub(crate) const RULE_EVIDENCE: Described = Described::counter(
+    "glacis_rule_evidence",
+    "requests",
+    &["rule_id", "of"],
+    "For 200 rules, requests with a match that were answered with 2xx (served), and clients with one that were banned (banned)",
+);
 pub(crate) const RECEIPTS: Described = Described::counter(
     "glacis_receipts",
     "answers",
@@ -249,13 +255,14 @@ pub(super) const LOST: Described = Described::counter(
 );
 
 /// Ours, in the order of the documentation.
-pub(crate) const OURS: [Described; 42] = [
+pub(crate) const OURS: [Described; 43] = [
     REQUESTS,
     WOULD_DENY,
     SECONDS,
     SCORES,
     OPINIONS,
     RULE_MATCHES,
+    RULE_EVIDENCE,
     RECEIPTS,
     UNINSPECTED,
     REJECTED,

@@ -303,7 +303,7 @@ async function showRules() {
   const { rules } = await (await get(`rules?${hits}`)).json();
   // Rules that add up scores match whenever another does.
   const adds = (rule) => rule.phase === 5 || rule.tags.some((tag) => tag === "anomaly-evaluation" || tag === "reporting");
-  rows("rules", rules.filter((rule) => !adds(rule)).slice(0, 10).map((rule) => [rule.id, rule.msg, count(rule.hits)]));
+  rows("rules", rules.filter((rule) => !adds(rule)).slice(0, 10).map((rule) => [rule.id, rule.msg, count(rule.hits), count(rule.evidence.served), count(rule.evidence.banned)]));
   at("no-rules").hidden = !at("rules-table").hidden;
   const dear = new URLSearchParams({ profile, sort: "cost", limit: "10" });
   const { rules: costs, cost_sample: sample } = await (await get(`rules?${dear}`)).json();

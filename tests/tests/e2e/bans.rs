@@ -142,6 +142,13 @@ fn who_attacks_is_banned_on_all_envoys() {
     assert_eq!(statuses(guest), [200, 200]);
     let metrics = stack.ext_proc.as_ref().unwrap().metrics().unwrap();
     assert_eq!(metrics[r#"glacis_bans_total{scenario="attacks"}"#], 1.0, "{metrics:#?}");
+    // What the attacker's requests matched is to be believed.
+    let of_bans = |(name, count): (&String, &f64)| {
+        (name.starts_with("glacis_rule_evidence_total{") && name.contains("of=\"banned\""))
+            .then_some(*count)
+    };
+    let banned_by: f64 = metrics.iter().filter_map(of_bans).sum();
+    assert!(banned_by >= 1.0, "{metrics:#?}");
     // It ends by itself, on each Envoy, whether or not a list comes.
     eventually("the ban is over", Duration::from_secs(15), || statuses(attacker) == [200, 200]);
     assert!(banned.elapsed() >= Duration::from_secs(4), "{:?}", banned.elapsed());
