@@ -38,6 +38,10 @@ impl Parser<'_> {
                 if is_spaced || after.first().is_some_and(u8::is_ascii_whitespace) {
                     self.fail(BodyErrorKind::MultipartDisposition, offset);
                 }
+                // Others know a name in lower case only, as every client writes it.
+                if name.iter().any(u8::is_ascii_uppercase) {
+                    self.fail(BodyErrorKind::MultipartDisposition, offset);
+                }
                 text.clear();
                 rest = self.parameter_value(name, after.trim_ascii_start(), &mut text, offset);
                 self.parameter(name, &text, offset);

@@ -77,7 +77,11 @@ fn multipart_bytes_without_files_are_counted() {
 #[test]
 fn multipart_dispositions() {
     disposition("form-data; name=\"a\"", &["a a=x"]);
-    disposition("form-data; NAME=\"a\" ; FileName=\"f\"", &["f a/f=x"]);
+    disposition("form-data; name=\"a\" ; filename=\"f\"", &["f a/f=x"]);
+    // The multer of axum knows parameters in lower case only, and takes a file for a field.
+    for value in ["form-data; NAME=\"a\"; filename=\"f\"", "form-data; name=a; Filename=\"f\""] {
+        disposition(value, &["a a=x", "f a/f=x", "? strict", "! MultipartDisposition"]);
+    }
     // With white space around the `=` Werkzeug overlooks a parameter, and takes a file for a field.
     for spaced in ["filename =\"f\"", "filename= \"f\"", "filename\t=f", "FileName = f"] {
         let value = format!("form-data; name=\"a\"; {spaced}");
