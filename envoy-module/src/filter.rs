@@ -10,10 +10,10 @@ use std::{
 };
 
 use glacis_engine::{CollectionStore, Limits, MemoryStore};
-use glacis_host::admission;
+use glacis_host::{EvaluationThreads, admission};
 use glacis_inspector::Rejection;
 use glacis_service::{
-    Evaluators, Losses, Priority,
+    Losses,
     sink::{LineSink, RotatedFile},
 };
 
@@ -45,7 +45,7 @@ pub(crate) struct Filter {
 pub(crate) struct Engine {
     pub(crate) shared: Arc<Shared>,
     /// `None` where Envoy only checks its configuration.
-    evaluators: Option<Evaluators>,
+    evaluators: Option<EvaluationThreads>,
     /// `None` where Envoy only checks its configuration.
     timer: Option<Timer>,
     /// Dropped with the engine: no thread looks at a configuration that is gone.
@@ -124,7 +124,7 @@ impl Engine {
             threads => threads,
         };
         let places = config.evaluation_queue_max;
-        let evaluators = Evaluators::start(threads, places, Priority::Awaited).map_err(start)?;
+        let evaluators = EvaluationThreads::start(threads, places).map_err(start)?;
         let timer = Timer::start().map_err(start)?;
         let interval = (!config.reload_seconds.is_zero()).then(|| config.reload_seconds.duration());
         let watcher = (is_serving || interval.is_some())
@@ -138,7 +138,7 @@ impl Engine {
         self.timer.as_ref()
     }
 
-    pub(crate) const fn evaluators(&self) -> Option<&Evaluators> {
+    pub(crate) const fn evaluators(&self) -> Option<&EvaluationThreads> {
         self.evaluators.as_ref()
     }
 }

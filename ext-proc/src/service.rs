@@ -245,13 +245,14 @@ impl Answers {
             Ok(message) => message,
             Err(error) => return Ok((session, Err(self.unreadable(error)))),
         };
-        let due = self.shared.due();
+        let bytes = body_bytes(&session, &message).unwrap_or_default();
+        let due = self.shared.due(bytes);
         session.answer_by(due);
         if !is_long(&session, &message) {
             let answered = answer(&mut session, message);
             return Ok((session, answered));
         }
-        match Work::begin(session, message, due) {
+        match Work::begin(session, message, bytes, due) {
             Ok(work) => Err(State::Working(work)),
             Err(crowded) => {
                 let Crowded { mut session, message, rejection } = *crowded;
@@ -276,7 +277,7 @@ impl Answers {
             return None;
         }
         self.patience = None;
-        session.answer_by(self.shared.due());
+        session.answer_by(self.shared.due(0));
         let refuse = |session: &mut Session| Ok(Vec::from_iter(session.refuse_before_body()));
         let answered = guarded(session, refuse);
         (!matches!(&answered, Ok(answers) if answers.is_empty())).then_some(answered)
@@ -304,17 +305,22 @@ impl Answers {
 
 /// Whether evaluating the message would hold up a thread that serves other streams as well.
 fn is_long(session: &Session, message: &Incoming) -> bool {
+    if let Message::RequestHeaders(head) = &message.message {
+        return head.bytes() > INLINE_HEAD_BYTES_MAX;
+    }
+    let bytes = body_bytes(session, message);
+    bytes.is_some_and(|bytes| bytes > session.shared().inline_body_bytes)
+}
+
+/// Bytes of the body that is evaluated when it ends with this message; `None` for headers, and where none is evaluated.
+fn body_bytes(session: &Session, message: &Incoming) -> Option<usize> {
     let more = match &message.message {
         Message::RequestBody(body) | Message::ResponseBody(body) => body.bytes.len(),
         // They are the end of a body that has come in pieces.
         Message::RequestTrailers(_) | Message::ResponseTrailers(_) => 0,
-        Message::RequestHeaders(head) => {
-            return head.bytes() > INLINE_HEAD_BYTES_MAX;
-        }
-        Message::ResponseHeaders(_) => return false,
+        Message::RequestHeaders(_) | Message::ResponseHeaders(_) => return None,
     };
-    let bytes = session.body_bytes().map(|bytes| bytes.saturating_add(more));
-    bytes.is_some_and(|bytes| bytes > session.shared().inline_body_bytes)
+    Some(session.body_bytes()?.saturating_add(more))
 }
 
 /// Answers a message, and makes an error of a panic: a bug must not be a way past the rules.

@@ -11,9 +11,13 @@ use std::{
 };
 
 use glacis_engine::Phase;
-use glacis_host::admission::{Pool, Streams};
+use glacis_host::{
+    EvaluationThreads,
+    admission::{Pool, Streams},
+    time_for_body,
+};
 use glacis_inspector::{Hints, Inspector, Rejection, UnknownProfile};
-use glacis_service::{Client, Evaluators, Priority, alarm::AlarmLog, now, reload::Reloads};
+use glacis_service::{Client, Evaluators, alarm::AlarmLog, now, reload::Reloads};
 
 use crate::{
     alarm::Alarm,
@@ -46,7 +50,7 @@ pub(crate) struct Shared {
     pub(crate) inline_body_bytes: usize,
     /// Zero for none.
     pub(crate) deadline: Duration,
-    evaluators: Evaluators,
+    evaluators: EvaluationThreads,
     pub(crate) out_of_band: OutOfBand,
     /// Bytes of bodies under inspection.
     pub(crate) body_memory: Arc<Pool>,
@@ -100,7 +104,7 @@ impl Shared {
             tracer,
             inline_body_bytes: config.inline_body_bytes,
             deadline: Duration::from_millis(config.deadline_ms),
-            evaluators: Evaluators::start(threads, config.evaluation_queue_max, Priority::Awaited)?,
+            evaluators: EvaluationThreads::start(threads, config.evaluation_queue_max)?,
             out_of_band: OutOfBand::start(config)?,
             body_memory: pool(config.body_bytes_max, Rejection::BodyOverflow),
             waits: pool(config.max_streams, Rejection::MaxStreams),
@@ -153,9 +157,11 @@ impl Shared {
         self.metrics.streams_open.get() > IDLE_STREAMS_MAX
     }
 
-    /// When the answer to a message that comes now is due; `None` for never.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        (!self.deadline.is_zero()).then(|| Instant::now() + self.deadline)
+    /// When the answer to a message that comes now is due, with which so many bytes of a body are evaluated; `None` for
+    /// never.
+    pub(crate) fn due(&self, body_bytes: usize) -> Option<Instant> {
+        let time = time_for_body(self.deadline, body_bytes);
+        (!time.is_zero()).then(|| Instant::now() + time)
     }
 
     /// How long after that an answer is awaited that is nearly done: the engine ends a little after its deadline.
@@ -163,8 +169,9 @@ impl Shared {
         self.deadline / 8
     }
 
-    pub(crate) const fn evaluators(&self) -> &Evaluators {
-        &self.evaluators
+    /// The threads for an evaluation that looks at so many bytes of a body.
+    pub(crate) const fn evaluators(&self, body_bytes: usize) -> &Evaluators {
+        self.evaluators.for_body(body_bytes)
     }
 
     pub(crate) const fn out_of_band(&self) -> &OutOfBand {

@@ -83,10 +83,11 @@ pub(crate) struct Job {
 }
 
 impl Work {
-    /// Queues the evaluation, which has to end by `due`. Gives the session and the message back when there is no place.
+    /// Queues the evaluation, which looks at so many bytes of a body and has to end by `due`. Gives the session and the message back when there is no place.
     pub(crate) fn begin(
         session: Box<Session>,
         message: Incoming,
+        body_bytes: usize,
         due: Option<Instant>,
     ) -> Result<Self, Box<Crowded>> {
         let waiting = Waiting::default();
@@ -102,7 +103,7 @@ impl Work {
         let queued = Instant::now();
         let job = Job { session, message, given_up: waiting.given_up(), queued, due, place };
         shared.metrics().evaluations_waiting.inc();
-        match shared.evaluators().submit_for(client, job, evaluate) {
+        match shared.evaluators(body_bytes).submit_for(client, job, evaluate) {
             Ok(done) => {
                 let timer = patience.map(|patience| Box::pin(sleep_until(patience.into())));
                 Ok(Self { done, timer, _waiting: waiting, fallback })

@@ -8,6 +8,7 @@
 pub mod admission;
 mod audit;
 mod keys;
+mod large_bodies;
 mod limits;
 mod out_of_band;
 mod policies;
@@ -19,6 +20,7 @@ mod words;
 pub use audit::Audit;
 pub use glacis_rules::{ExclusionConfig, Expiry, RuleRange};
 pub use keys::{Block, ProfileKeys, check_profiles};
+pub use large_bodies::{EvaluationThreads, time_for_body};
 pub use limits::{LimitsChange, LimitsConfig};
 pub use out_of_band::{Evaluation, ShadowConfig};
 pub use policies::{

@@ -1,24 +1,23 @@
 //! `bounds`: the time and the memory of the largest bodies, where rules look on.
 
-use std::fs;
+use std::sync::Arc;
 
-use glacis_engine::Transaction;
+use glacis_engine::{Program, Transaction};
 use serde_json::json;
 
 use crate::{
     Outcome,
     clock::cpu_time,
     hostile::bodies,
-    load::{PEAK_MEMORY, status},
-    program,
+    load::{PEAK_MEMORY, forget_peak, status},
     request::Request,
 };
 
 /// Prints, for each family whose content is a body of so many bytes, the CPU time of the request and the largest size
 /// of the process while it is evaluated; of one family, or of all when `only` is empty. One body after the other is in
 /// memory, beside the rules.
-pub(crate) fn run(rules: &str, bytes: &str, only: &str) -> Outcome<()> {
-    let mut transaction = Transaction::new(program(rules)?);
+pub(crate) fn run(program: Arc<Program>, bytes: &str, only: &str) -> Outcome<()> {
+    let mut transaction = Transaction::new(program);
     let bytes: usize = bytes.parse()?;
     for (family, request) in bodies().filter(|(name, _)| only.is_empty() || *name == only) {
         let request = request(bytes);
@@ -40,9 +39,4 @@ pub(crate) fn run(rules: &str, bytes: &str, only: &str) -> Outcome<()> {
         Request::get("/", Vec::new()).inspect(&mut transaction);
     }
     Ok(())
-}
-
-/// Sets the largest size of this process back to the present one (Linux, proc(5), `clear_refs`).
-fn forget_peak() -> Outcome<()> {
-    Ok(fs::write("/proc/self/clear_refs", "5")?)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use glacis_engine::Transaction;
 use serde_json::json;
 
-use crate::{Outcome, clock::cpu_time, program, request::Request};
+use crate::{Outcome, clock::cpu_time, program_for_whole_bodies, request::Request};
 
 /// Times that a request is taken, with content of its own each time; the fastest counts, since nothing
 /// makes one faster than it is.
@@ -219,7 +219,7 @@ const FAMILIES: &[(&str, Carrier, Content)] = &[
 
 /// Prints, for each family and size, what a request costs; of one family, or of all when `only` is empty.
 pub(crate) fn run(rules: &str, sizes: &str, only: &str) -> Outcome<()> {
-    let mut transaction = Transaction::new(program(rules)?);
+    let mut transaction = Transaction::new(program_for_whole_bodies(rules)?);
     let sizes = sizes.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>()?;
     // The automata compute states as they come to them, once for each worker.
     for round in 0..WARM_UP_ROUNDS {
@@ -269,7 +269,7 @@ const SEARCHED_BYTES: usize = 4 << 10;
 /// good ones are kept, and prints what it cost and what it was. The same changes are tried each time;
 /// which are good is a matter of the clock.
 pub(crate) fn search(rules: &str, seconds: &str) -> Outcome<()> {
-    let mut transaction = Transaction::new(program(rules)?);
+    let mut transaction = Transaction::new(program_for_whole_bodies(rules)?);
     let end = cpu_time() + Duration::from_secs(seconds.parse()?);
     let mut cost = |value: &[u8]| fastest(|_| request(Field, value), &mut transaction);
     let prose = cost(&make(Text(PROSE), SEARCHED_BYTES, 0));

@@ -11,7 +11,11 @@
 //! `glacis-bench-probe hostile RULES.conf SIZES [FAMILY]` tells what requests cost that were made to cost
 //! much, at each of the sizes; `glacis-bench-probe search RULES.conf SECONDS` looks for dearer ones.
 //!
-//! `glacis-bench-probe bounds RULES.conf BYTES` prints the CPU time and the memory that bodies of this size take.
+//! `glacis-bench-probe bounds RULES.conf BYTES` prints the CPU time and the memory that bodies of this size take, and
+//! `whole` the same where all of a body is inspected, as it is where rules may block.
+//!
+//! `glacis-bench-probe large RULES.conf BYTES [FORMAT]` prints what benign bodies of this size cost in each format, and
+//! the verdicts on the same bodies with an attack in them.
 //!
 //! `cargo xtask bench counts`, `load` and `hostile` run it and compare.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
@@ -19,6 +23,7 @@
 mod bounds;
 mod clock;
 mod hostile;
+mod large;
 mod load;
 mod request;
 
@@ -35,27 +40,35 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const WARM_UP_PASSES: usize = 48;
 
 const USAGE: &str = "usage: glacis-bench-probe counts RULES REQUESTS | load RULES REQUESTS WORKERS | \
-                     hostile RULES SIZES [FAMILY] | bounds RULES BYTES [FAMILY] | search RULES SECONDS";
+                     hostile RULES SIZES [FAMILY] | bounds RULES BYTES [FAMILY] | \
+                     whole RULES BYTES [FAMILY] | large RULES BYTES [FORMAT] | search RULES SECONDS";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let outcome = match words.as_slice() {
-        ["counts", rules, requests] => counts(rules, requests),
-        ["hostile", rules, sizes] => hostile::run(rules, sizes, ""),
-        ["hostile", rules, sizes, only] => hostile::run(rules, sizes, only),
-        ["bounds", rules, bytes] => bounds::run(rules, bytes, ""),
-        ["bounds", rules, bytes, only] => bounds::run(rules, bytes, only),
-        ["search", rules, seconds] => hostile::search(rules, seconds),
-        ["load", rules, requests, workers] => load::run(rules, requests, workers),
-        _ => Err(USAGE.into()),
-    };
-    match outcome {
+    match run(&words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn run(words: &[&str]) -> Outcome<()> {
+    match words {
+        ["counts", rules, requests] => counts(rules, requests),
+        ["hostile", rules, sizes] => hostile::run(rules, sizes, ""),
+        ["hostile", rules, sizes, only] => hostile::run(rules, sizes, only),
+        ["bounds", rules, bytes] => bounds::run(program(rules)?, bytes, ""),
+        ["bounds", rules, bytes, only] => bounds::run(program(rules)?, bytes, only),
+        ["whole", rules, bytes] => bounds::run(program_for_whole_bodies(rules)?, bytes, ""),
+        ["whole", rules, bytes, only] => bounds::run(program_for_whole_bodies(rules)?, bytes, only),
+        ["large", rules, bytes] => large::run(rules, bytes, ""),
+        ["large", rules, bytes, only] => large::run(rules, bytes, only),
+        ["search", rules, seconds] => hostile::search(rules, seconds),
+        ["load", rules, requests, workers] => load::run(rules, requests, workers),
+        _ => Err(USAGE.into()),
     }
 }
 
@@ -82,8 +95,17 @@ fn counted(request: &Request, transaction: &mut Transaction) {
 
 /// Builds the program of a file of rules.
 fn program(rules: &str) -> Outcome<Arc<Program>> {
+    program_within(rules, Limits::default())
+}
+
+/// The same, that inspects bodies in full where rules look on, as where they may block.
+fn program_for_whole_bodies(rules: &str) -> Outcome<Arc<Program>> {
+    program_within(rules, Limits { observed_body_bytes_max: usize::MAX, ..Limits::default() })
+}
+
+fn program_within(rules: &str, limits: Limits) -> Outcome<Arc<Program>> {
     let inputs = [Input::File(rules.to_owned())];
-    Ok(Arc::new(Program::build(&inputs, &FileSource::new(), Limits::default())?))
+    Ok(Arc::new(Program::build(&inputs, &FileSource::new(), limits)?))
 }
 
 fn requests(path: &str) -> Outcome<Vec<Request>> {

@@ -37,6 +37,10 @@ pub struct Limits {
     /// Request body bytes accepted, not counting files. `SecRequestBodyNoFilesLimit` sets it. A body with
     /// more is inspected like any other, and sets `REQBODY_ERROR`.
     pub request_body_no_files_bytes_max: usize,
+    /// Request body bytes, not counting files, that are inspected where rules look on and cannot block: the verdict is
+    /// the same, so that there is no reason to spend seconds on it. The rest sets `INBOUND_DATA_ERROR` and the flag
+    /// `request_body`. A smaller [`Self::request_body_no_files_bytes_max`] is the limit for such bodies, too.
+    pub observed_body_bytes_max: usize,
     /// Bytes that a compressed request body may decode to, for each byte of its own; 64 KiB are always
     /// allowed. Beyond it nothing is decoded, and `REQBODY_ERROR` and `INBOUND_DATA_ERROR` are set.
     /// What it decodes to is also under the limit of request bodies. 200 is what Apache's
@@ -141,7 +145,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             request_body_bytes_max: 13_107_200,
-            request_body_no_files_bytes_max: 1_048_576,
+            request_body_no_files_bytes_max: 13_107_200,
+            observed_body_bytes_max: 1_048_576,
             decoded_ratio_max: 200,
             content_codings_max: 2,
             response_body_bytes_max: 524_288,
@@ -158,7 +163,7 @@ impl Default for Limits {
             multipart_part_headers_max: 32,
             nested_bytes_max: 65_536,
             transform_bytes_max: 33_554_432,
-            transformed_bytes_max: 134_217_728,
+            transformed_bytes_max: 67_108_864,
             views_max: 262_144,
             expansion_bytes_max: 65_536,
             tx_members_max: 4_096,
@@ -194,6 +199,7 @@ macro_rules! with_limits {
         $then! {
             request_body_bytes_max,
             request_body_no_files_bytes_max,
+            observed_body_bytes_max,
             decoded_ratio_max,
             content_codings_max,
             response_body_bytes_max,

@@ -71,7 +71,7 @@ impl Parts {
         if let Some(known) = self.patterns.get(pcre) {
             return Ok(known.clone());
         }
-        let pattern = Pattern::new(pcre)?;
+        let pattern = Pattern::new(pcre)?.with_needed_signs(pcre);
         self.patterns.insert(pcre.into(), pattern.clone());
         Ok(pattern)
     }

@@ -38,6 +38,8 @@ pub(crate) use meter::Meter;
 pub(crate) use names::NamePattern;
 use translate::{Refusal, translate};
 
+use crate::scan::ByteSet;
+
 /// Bytes the automaton of one pattern may take. The longest of CRS takes a tenth of it.
 const PATTERN_BYTES_MAX: usize = 32 << 20;
 
@@ -63,13 +65,19 @@ pub(crate) struct Pattern {
 #[derive(Clone, Debug)]
 enum Matcher {
     /// Linear time.
-    Automaton {
-        regex: Arc<meta::Regex>,
-        /// Slots that a search may fill: two for each group, the whole match included.
-        slots: usize,
-    },
+    Automaton(Arc<Automaton>),
     /// Bounded by a number of steps.
     Backtracking { program: Arc<Bounded>, steps_max: usize },
+}
+
+/// A pattern that is matched in linear time.
+#[derive(Debug)]
+struct Automaton {
+    regex: meta::Regex,
+    /// Slots that a search may fill: two for each group, the whole match included.
+    slots: usize,
+    /// What [`Pattern::needed_signs`] returns.
+    needed_signs: Box<[ByteSet]>,
 }
 
 /// A pattern that is matched under a limit of steps.
@@ -121,11 +129,6 @@ impl Pattern {
         Ok(Self { matcher })
     }
 
-    /// The texts of which every match of a pattern must hold one, see [`crate::scan`].
-    pub(crate) fn required_texts(pcre: &str) -> Option<Vec<Vec<u8>>> {
-        crate::scan::required(&Self::syntax_tree(pcre)?)
-    }
-
     /// The pattern as a tree. Of one that no automaton can match it is that of the [`relaxed`] pattern, which matches
     /// wherever that one does.
     pub(crate) fn syntax_tree(pcre: &str) -> Option<Hir> {
@@ -148,10 +151,29 @@ impl Pattern {
         self
     }
 
+    /// Sets of bytes without letters and digits, of each of which every match holds one. Empty where that is not known.
+    pub(crate) fn needed_signs(&self) -> &[ByteSet] {
+        match &self.matcher {
+            Matcher::Automaton(automaton) => &automaton.needed_signs,
+            Matcher::Backtracking { .. } => &[],
+        }
+    }
+
+    /// Computes [`Self::needed_signs`] from the text that the pattern was compiled from, if there is no clone of it yet.
+    pub(crate) fn with_needed_signs(mut self, pcre: &str) -> Self {
+        if let Matcher::Automaton(automaton) = &mut self.matcher
+            && let Some(automaton) = Arc::get_mut(automaton)
+            && let Some(tree) = Self::syntax_tree(pcre)
+        {
+            automaton.needed_signs = crate::scan::needed_signs(&tree).into();
+        }
+        self
+    }
+
     /// Whether there are clones of it.
     pub(crate) fn is_shared(&self) -> bool {
         match &self.matcher {
-            Matcher::Automaton { regex, .. } => Arc::strong_count(regex) > 1,
+            Matcher::Automaton(automaton) => Arc::strong_count(automaton) > 1,
             Matcher::Backtracking { program, .. } => Arc::strong_count(program) > 1,
         }
     }
@@ -178,8 +200,8 @@ impl Pattern {
             return Found::No;
         }
         let found = match &self.matcher {
-            Matcher::Automaton { regex, slots } => {
-                automaton_search(regex, *slots, haystack, from, groups)
+            Matcher::Automaton(automaton) => {
+                automaton_search(&automaton.regex, automaton.slots, haystack, from, groups)
             }
             Matcher::Backtracking { program, steps_max } => {
                 let steps = steps_max.saturating_add(
@@ -318,7 +340,7 @@ fn automaton(translated: &str, bytes_max: usize) -> Result<Matcher, String> {
         .build(translated)
         .map_err(|error| format!("the pattern does not compile: {}", reason(&error)))?;
     let slots = 2 * regex.group_info().group_len(PatternID::ZERO).min(GROUPS_MAX);
-    Ok(Matcher::Automaton { regex: Arc::new(regex), slots })
+    Ok(Matcher::Automaton(Arc::new(Automaton { regex, slots, needed_signs: Box::default() })))
 }
 
 /// Groups a search can report: the whole match and nine more.

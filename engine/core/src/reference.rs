@@ -66,6 +66,8 @@ const CONNECTIONS: &str = "connections are Envoy's; use its limits";
 const HASHES: &str = "links are not signed, since responses are not changed";
 const DECOMPRESSION: &str = "Of Glacis: `On`, the default, inspects what gzip, deflate, br and zstd bodies decode to; \
                              `Off`, for applications that do not decode, makes them a `REQBODY_ERROR`.";
+const RESPONSE_DECOMPRESSION: &str = "Of Glacis: `On`, the default, inspects what gzip, deflate, br and zstd bodies of responses decode to, if rules \
+     inspect responses at all; `Off` inspects them as they are sent.";
 const STEPS: &str = "Of Glacis: work that rules may do for one request, in steps of 64 bytes or less. At the \
                      limit `MSC_STEPS_LIMIT_EXCEEDED` is 1, which only phase 5 can see.";
 const MIME_TYPES: &str = "The first one takes the place of `text/plain text/html`, others add.";
@@ -147,6 +149,7 @@ pub(crate) const DIRECTIVES: &[Entry] = &[
     full("SecRequestBodyLimitAction", ""),
     full("SecRequestBodyNoFilesLimit", ""),
     full("SecResponseBodyAccess", ""),
+    full("SecResponseBodyDecompression", RESPONSE_DECOMPRESSION),
     full("SecResponseBodyLimit", ""),
     full("SecResponseBodyLimitAction", ""),
     full("SecResponseBodyMimeType", MIME_TYPES),

@@ -36,6 +36,8 @@ pub(crate) struct Settings {
     pub(crate) response_body_access: bool,
     /// Whether compressed request bodies are decoded; they are an error otherwise.
     pub(crate) request_body_decompression: bool,
+    /// Whether compressed response bodies are inspected as what they decode to.
+    pub(crate) response_body_decompression: bool,
     /// Whether base64, JSON and XML in arguments and cookies are looked into.
     pub(crate) nested_decoding: bool,
     pub(crate) request_body_limit_action: LimitAction,
@@ -82,6 +84,7 @@ impl Default for Settings {
             request_body_access: false,
             response_body_access: false,
             request_body_decompression: true,
+            response_body_decompression: true,
             nested_decoding: false,
             request_body_limit_action: LimitAction::Reject,
             response_body_limit_action: LimitAction::ProcessPartial,
@@ -131,6 +134,9 @@ impl Settings {
             "secrequestbodyaccess" => self.request_body_access = on_off(one(name, arguments)?)?,
             "secrequestbodydecompression" => {
                 self.request_body_decompression = on_off(one(name, arguments)?)?;
+            }
+            "secresponsebodydecompression" => {
+                self.response_body_decompression = on_off(one(name, arguments)?)?;
             }
             "secnesteddecoding" => self.nested_decoding = on_off(one(name, arguments)?)?,
             "secresponsebodyaccess" => self.response_body_access = on_off(one(name, arguments)?)?,

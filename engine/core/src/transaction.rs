@@ -19,6 +19,7 @@
 mod bodies;
 mod budget;
 mod collections;
+mod decoding;
 mod deferred;
 mod evaluate;
 mod expansion;
@@ -571,7 +572,10 @@ impl Transaction {
     pub fn evaluate_response_body(&mut self) -> &Verdict {
         if self.advance(Stage::ResponseBody, Stage::Logging) {
             self.set_response_body();
-            self.run(Phase::ResponseBody);
+            // A limit may have refused the response.
+            if self.inspecting() {
+                self.run(Phase::ResponseBody);
+            }
         }
         &self.verdict
     }

@@ -157,6 +157,7 @@ fn rows() -> Vec<Row> {
         request_body_bytes_max = 3, post(FORM, "a=1"), post(FORM, "a=12"), "413 request_body INBOUND_DATA_ERROR";
         request_body_no_files_bytes_max = 3, post(FORM, "a=1"), post(FORM, "a=12"), "body_processor REQBODY_ERROR";
         request_body_no_files_bytes_max = 3, Request { rules: OBSERVED, ..post(FORM, "a=1") }, Request { rules: OBSERVED, ..post(FORM, "a=12") }, "request_body body_processor REQBODY_ERROR INBOUND_DATA_ERROR";
+        observed_body_bytes_max = 3, Request { rules: OBSERVED, ..post(FORM, "a=1") }, Request { rules: OBSERVED, ..post(FORM, "a=12") }, "request_body INBOUND_DATA_ERROR";
         decoded_ratio_max = 2, gzip(&[b'a'; 65_536], 1), gzip(&[b'a'; 65_537], 1), "request_body body_processor REQBODY_ERROR INBOUND_DATA_ERROR";
         content_codings_max = 1, gzip(b"a=1", 1), gzip(b"a=1", 2), "body_processor REQBODY_ERROR";
         response_body_bytes_max = 3, Request { response: "abc", ..get("", "") }, Request { response: "abcd", ..get("", "") }, "response_body OUTBOUND_DATA_ERROR";

@@ -128,6 +128,14 @@ struct Job<W: Wake> {
 }
 
 impl Evaluation {
+    /// Bytes of a body that the evaluation looks at.
+    fn body_bytes(&self, inspector: &Inspector) -> usize {
+        match self {
+            Self::Headers(_) | Self::Messages { .. } => 0,
+            Self::Body { .. } | Self::Trailers { .. } => inspector.body_bytes(),
+        }
+    }
+
     const fn half(&self) -> Half {
         match self {
             Self::Headers(_) | Self::Messages { .. } => Half::Request,
@@ -183,7 +191,8 @@ impl<W: Wake> Exchange<W> {
         let began = Instant::now();
         self.late_body = None;
         let half = evaluation.half();
-        inspector.set_deadline(self.filter.engine.shared.deadline(began));
+        let bytes = evaluation.body_bytes(&inspector);
+        inspector.set_deadline(self.filter.engine.shared.deadline_for_body(began, bytes));
         let is_long = match &evaluation {
             Evaluation::Headers(_) => true,
             Evaluation::Messages { piece, .. } => {
@@ -275,9 +284,10 @@ impl<W: Wake> Exchange<W> {
                 inspector.client().map(Client::from)
             }
         };
+        let bytes = evaluation.body_bytes(&inspector);
         let job = Job { inspector, evaluation, promise };
         let submitted = match self.filter.engine.evaluators() {
-            Some(evaluators) => evaluators.submit_for(client, job, work).map(drop),
+            Some(threads) => threads.for_body(bytes).submit_for(client, job, work).map(drop),
             None => Err(job),
         };
         match submitted {
@@ -334,8 +344,14 @@ fn turn_away(inspector: &mut Inspector, evaluation: &Evaluation) -> Decision {
 impl Shared {
     /// The engine's deadline for an evaluation that begins at this time; `None` for none.
     pub(super) fn deadline(&self, began: Instant) -> Option<glacis_engine::Deadline> {
+        self.deadline_for_body(began, 0)
+    }
+
+    /// The same for one of so many bytes of a body.
+    fn deadline_for_body(&self, began: Instant, bytes: usize) -> Option<glacis_engine::Deadline> {
         use glacis_service::clock;
-        let due = (!self.deadline.is_zero()).then(|| began + self.deadline)?;
+        let time = glacis_host::time_for_body(self.deadline, bytes);
+        let due = (!time.is_zero()).then(|| began + time)?;
         Some(glacis_engine::Deadline::new(clock::nanoseconds, clock::at(due)))
     }
 }

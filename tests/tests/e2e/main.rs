@@ -39,6 +39,7 @@ mod grpc;
 mod headers;
 mod http3;
 mod http_bench;
+mod large_bodies;
 mod leases;
 mod limits;
 mod memory;

@@ -12,7 +12,7 @@ use crate::{
     },
     pattern::Pattern,
     reference::{self, Support},
-    scan::ByteSet,
+    scan::{self, ByteSet},
 };
 
 /// Texts that are looked for.
@@ -234,10 +234,10 @@ fn operator_needs(operator: &Operator) -> Needs {
 }
 
 fn needs(pattern: &str) -> Needs {
-    match (Pattern::required_texts(pattern), Pattern::syntax_tree(pattern)) {
-        (Some(texts), _) => Needs::OneOf(texts),
-        (None, Some(tree)) => Needs::Pattern(tree),
-        (None, None) => Needs::Nothing,
+    let Some(tree) = Pattern::syntax_tree(pattern) else { return Needs::Nothing };
+    match scan::required(&tree) {
+        Some(texts) => Needs::OneOf(texts),
+        None => Needs::Pattern(tree),
     }
 }
 

@@ -7,6 +7,8 @@
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
+use super::ByteSet;
+
 /// Strings an exact set may have.
 const EXACT_MAX: usize = 128;
 
@@ -50,6 +52,63 @@ pub(crate) fn needed(pattern: &Hir) -> Option<Strings> {
     texts.sort_unstable();
     texts.dedup();
     texts.iter().all(|text| !text.is_empty()).then_some(texts)
+}
+
+/// Sets of bytes of which every match of the pattern holds at least one each, in either case: those sets that have no
+/// letter and no digit, which nearly every long text has.
+pub(crate) fn needed_signs(pattern: &Hir) -> Vec<ByteSet> {
+    let mut sets = needed_bytes(pattern);
+    sets.retain(|set| !set.intersects(ALPHANUMERIC));
+    sets.truncate(SIGN_SETS_MAX);
+    sets
+}
+
+/// Sets of signs that are kept of one pattern.
+const SIGN_SETS_MAX: usize = 8;
+
+const ALPHANUMERIC: ByteSet =
+    ByteSet::of(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+fn needed_bytes(hir: &Hir) -> Vec<ByteSet> {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) | HirKind::Class(Class::Unicode(_)) => Vec::new(),
+        HirKind::Literal(literal) => {
+            distinct(literal.0.iter().map(|&byte| ByteSet::of(&[byte]).folded()))
+        }
+        HirKind::Class(Class::Bytes(class)) => {
+            let ranges = class.iter().map(|range| ByteSet::range(range.start(), range.end()));
+            vec![ranges.fold(ByteSet::EMPTY, ByteSet::union).folded()]
+        }
+        HirKind::Capture(capture) => needed_bytes(&capture.sub),
+        HirKind::Repetition(repetition) if repetition.min == 0 => Vec::new(),
+        HirKind::Repetition(repetition) => needed_bytes(&repetition.sub),
+        HirKind::Concat(pieces) => distinct(pieces.iter().flat_map(needed_bytes)),
+        HirKind::Alternation(branches) => {
+            // A match is one of a branch, and so holds a byte of the set that says most about that branch.
+            let best = |branch| needed_bytes(branch).into_iter().min_by_key(commonness);
+            let all = branches
+                .iter()
+                .try_fold(ByteSet::EMPTY, |all, branch| Some(all.union(best(branch)?)));
+            all.into_iter().collect()
+        }
+    }
+}
+
+fn distinct(sets: impl Iterator<Item = ByteSet>) -> Vec<ByteSet> {
+    let mut all: Vec<ByteSet> = Vec::new();
+    for set in sets {
+        if !all.contains(&set) {
+            all.push(set);
+        }
+    }
+    all
+}
+
+/// How likely a text holds one of the bytes: letters and digits first, then the number of bytes.
+fn commonness(set: &ByteSet) -> (usize, usize) {
+    let count =
+        |of: ByteSet| (0..=u8::MAX).filter(|&byte| of.contains(byte) && set.contains(byte)).count();
+    (count(ALPHANUMERIC), count(ByteSet::ALL))
 }
 
 fn piece(hir: &Hir) -> Piece {
@@ -232,10 +291,13 @@ pub(crate) fn window(text: &[u8]) -> (usize, &[u8]) {
 mod tests {
     use super::*;
 
+    fn tree(pattern: &str) -> Hir {
+        crate::pattern::Pattern::syntax_tree(pattern).unwrap()
+    }
+
     #[track_caller]
     fn check(pattern: &str, expected: Option<&[&str]>) {
-        let tree = crate::pattern::Pattern::syntax_tree(pattern).unwrap();
-        let texts = required(&tree).map(|texts| {
+        let texts = required(&tree(pattern)).map(|texts| {
             texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect::<Vec<_>>()
         });
         let expected =
@@ -261,12 +323,34 @@ mod tests {
         check("etc/passwd", Some(&["etc/passwd"]));
     }
 
+    #[test]
+    fn signs_that_must_be_there() {
+        for (pattern, expected) in [
+            ("a", &[][..]),
+            ("<a", &["<"]),
+            (r"\$\(x", &["$", "("]),
+            ("[<>]a|b=", &["<=>"]),
+            ("<|b", &[]),
+            ("(?:<a)*", &[]),
+            ("(?:<a)+?b;?", &["<"]),
+            ("[^a-z0-9<]x|;", &[]),
+            ("[a<]=", &["="]),
+            ("<((a=|b:)c){2}", &["<", ":="]),
+        ] {
+            let bytes = |set: &ByteSet| {
+                (0..=255).filter(|&byte| set.contains(byte)).map(char::from).collect()
+            };
+            let signs: Vec<String> = needed_signs(&tree(pattern)).iter().map(bytes).collect();
+            assert_eq!(signs, expected, "{pattern}");
+        }
+    }
+
     /// As many as are allowed of what one text can be; of a longer one, those of a part.
     #[test]
     fn sets_of_texts_have_a_limit() {
         for (letters, texts) in [(6, 64), (7, 128), (8, 128)] {
             let pattern = format!("{}xyz", "[ab]".repeat(letters));
-            let found = crate::pattern::Pattern::required_texts(&pattern);
+            let found = required(&tree(&pattern));
             assert_eq!(found.map(|found| found.len()), Some(texts), "{pattern}");
         }
     }
@@ -318,7 +402,8 @@ mod tests {
                 pcre += if random(6) == 0 { "|" } else { "" };
             }
             let pattern = crate::pattern::Pattern::new(&pcre).unwrap();
-            let Some(texts) = crate::pattern::Pattern::required_texts(&pcre) else { continue };
+            let signs = needed_signs(&tree(&pcre));
+            let Some(texts) = required(&tree(&pcre)) else { continue };
             filtered += 1;
             for _ in 0..40 {
                 let text: Vec<u8> = (0..random(9)).map(|_| b"<>aAbBx$"[random(8)]).collect();
@@ -329,6 +414,9 @@ mod tests {
                         lower.windows(part.len().max(1)).any(|window| window == part.as_slice())
                     });
                     assert!(named, "{pcre} matches {text:?} without {texts:?}");
+                    let bytes = ByteSet::of(&text).folded();
+                    let has_signs = signs.iter().all(|&signs| bytes.intersects(signs));
+                    assert!(has_signs, "{pcre} matches {text:?} without {signs:?}");
                 }
             }
         }

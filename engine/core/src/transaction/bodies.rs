@@ -195,15 +195,17 @@ impl CutBody {
 impl Transaction {
     /// Bytes without files of which a body is inspected where rules look on and cannot block; `None` where they may.
     ///
-    /// Where they may block, a body with more is an error that the base configuration refuses before other rules run.
-    /// Where they look on it would be inspected in full, which takes ten seconds for what is within
-    /// [`Limits::request_body_bytes_max`](crate::Limits).
+    /// Where they may block, all of a body is inspected: within the limit without files by every rule, beyond it until
+    /// the rule of the base configuration that refuses such bodies. Where they look on, the verdict is the same whatever
+    /// the rest of a body holds, which takes seconds at 13 MB.
     pub(super) fn observed_bytes_max(&self) -> Option<usize> {
         let observes = match self.control.rule_engine {
             RuleEngine::DetectionOnly => !self.program.may_switch_on,
             RuleEngine::On | RuleEngine::Off => false,
         };
-        observes.then_some(self.program.limits.request_body_no_files_bytes_max)
+        let limits = &self.program.limits;
+        let bytes_max = limits.observed_body_bytes_max.min(limits.request_body_no_files_bytes_max);
+        observes.then_some(bytes_max)
     }
 
     /// Cuts a body where rules look on, unless it holds files: the parts of such a body are cut one by one.

@@ -7,7 +7,9 @@ pub struct Flags {
     pub request_body_truncated: bool,
     /// The response body was longer than inspected.
     pub response_body_truncated: bool,
-    /// The response body was compressed, and rules have seen it as it is.
+    /// The response body was compressed and not decoded, or not to its end: in a coding that is not known, malformed,
+    /// too much for its size, or with `SecResponseBodyDecompression Off`. Rules have seen what could be decoded, or the
+    /// body as it is.
     pub response_body_encoded: bool,
     /// The body processor stopped at a limit: depth, nodes, parts, names, bytes without files, or what a
     /// compressed body may decode to (`REQBODY_ERROR`, with the reason in `REQBODY_ERROR_MSG`).

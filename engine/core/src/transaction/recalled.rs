@@ -202,7 +202,7 @@ impl Transaction {
             Some(lane) if lane.each_stage => self.stages(program, id, lane, text, all, stages),
             _ => {
                 stages.clear();
-                stages.push(self.transform(program, id, text, all, false));
+                stages.push(self.transform(program, id, text, all, None));
             }
         }
     }

@@ -10,14 +10,9 @@ use std::{io::Write as _, sync::Arc};
 
 use super::{Start, Transaction, values::is_stable};
 use crate::{
-    body::{
-        self, BodyError, Outcome, Processor,
-        encoding::{self, Coding, EncodingError},
-        urlencoded,
-    },
+    body::{self, BodyError, Outcome, Processor, encoding::EncodingError, urlencoded},
     cookie,
     id::Phase,
-    settings::LimitAction,
     store::{List, Slice, ValueId},
     variable::Variable,
 };
@@ -310,7 +305,7 @@ impl Transaction {
     /// Runs the body processor and sets what follows from the body.
     pub(super) fn set_request_body(&mut self) {
         self.set_number(Variable::RequestBodyLength, self.store.request_body.len() as u64);
-        let encoding = self.decode_body().err();
+        let encoding = self.decode_request_body().err();
         let processor = self.control.processor.filter(|_| self.control.request_body_access);
         let as_form =
             matches!(processor, Some(Processor::UrlEncoded | Processor::Text | Processor::Raw));
@@ -340,65 +335,6 @@ impl Transaction {
         if for_all_rules {
             self.set(Variable::RequestBody, shown);
         }
-    }
-
-    /// Puts what a compressed body decodes to in its place. Of a body that cannot be decoded, what could
-    /// be is inspected; if that is nothing, the body as it is.
-    fn decode_body(&mut self) -> Result<(), EncodingError> {
-        if self.store.request_body.is_empty() {
-            return Ok(());
-        }
-        let headers = self.store.list(List::RequestHeaders).iter();
-        let named = headers
-            .filter(|pair| self.store.bytes(pair.name).eq_ignore_ascii_case(b"content-encoding"))
-            .map(|pair| self.store.bytes(pair.value));
-        let codings = encoding::codings(named, self.program.limits.content_codings_max)?;
-        if !codings.is_empty() && !self.program.settings.request_body_decompression {
-            return Err(EncodingError::Off);
-        }
-        let by_ratio =
-            self.store.request_body.len().saturating_mul(self.program.limits.decoded_ratio_max);
-        let ratio_max = by_ratio.max(RATIO_BYTES_FREE);
-        let bytes_max = ratio_max.min(self.control.request_body_bytes_max);
-        // The coding named last was applied last. What is cut off in one is truncated in the next.
-        let mut result = Ok(());
-        for coding in codings.into_iter().rev() {
-            match self.undo_coding(coding, bytes_max) {
-                Ok(()) => {}
-                // As a body that is cut off without being compressed: that it is can be seen.
-                Err(EncodingError::Truncated) if self.flags.request_body_truncated => {}
-                Err(EncodingError::Full) => {
-                    let too_long = self.decoded_too_long(bytes_max == ratio_max);
-                    result = result.and(too_long);
-                }
-                Err(other) => return result.and(Err(other)),
-            }
-        }
-        result
-    }
-
-    fn undo_coding(&mut self, coding: Coding, bytes_max: usize) -> Result<(), EncodingError> {
-        let mut decoded = mem::take(&mut self.scratch.decoded);
-        let result = encoding::decode(coding, &self.store.request_body, bytes_max, &mut decoded);
-        if result.is_ok() || !decoded.is_empty() {
-            mem::swap(&mut self.store.request_body, &mut decoded);
-        }
-        decoded.clear();
-        decoded.shrink_to(body::BodyScratch::RETAINED_BYTES_MAX);
-        self.scratch.decoded = decoded;
-        result
-    }
-
-    /// A body decodes to more than is inspected: more than its size allows for, or too much at all.
-    fn decoded_too_long(&mut self, by_ratio: bool) -> Result<(), EncodingError> {
-        self.flags.request_body_truncated = true;
-        if by_ratio {
-            return Err(EncodingError::Full);
-        }
-        if self.program.settings.request_body_limit_action == LimitAction::Reject {
-            self.refuse_for_limit(413, Phase::RequestBody);
-        }
-        Ok(())
     }
 
     fn process_body(&mut self, processor: Processor) -> Outcome {
@@ -530,18 +466,13 @@ impl Transaction {
     }
 
     pub(super) fn set_response_body(&mut self) {
-        let encoding = self.store.find(List::ResponseHeaders, b"content-encoding");
-        let plain = |value: &[u8]| value.trim_ascii().eq_ignore_ascii_case(b"identity");
-        self.flags.response_body_encoded =
-            !self.store.response_body.is_empty() && encoding.is_some_and(|value| !plain(value));
+        let bytes = self.store.response_body.len() as u64;
+        self.flags.response_body_encoded = self.decode_response_body().is_err();
         self.set(Variable::ResponseBody, self.store.response_body_slice());
-        self.set_number(Variable::ResponseContentLength, self.store.response_body.len() as u64);
+        self.set_number(Variable::ResponseContentLength, bytes);
         self.set_flag(Variable::OutboundDataError, self.flags.response_body_truncated);
     }
 }
-
-/// Bytes that any compressed body may decode to, however short it is.
-const RATIO_BYTES_FREE: usize = 64 << 10;
 
 fn offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)

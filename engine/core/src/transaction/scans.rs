@@ -6,7 +6,7 @@ use super::{Transaction, values, values::ValueRef};
 use crate::{
     expand::Expression,
     id::{RuleIndex, next_bit},
-    operator::leading_integer,
+    operator::{Operator, leading_integer},
     pattern::Found,
     plan::{PhasePlan, PlannedCell},
     program::{CellId, Gate, Program, Rule, Target},
@@ -34,7 +34,14 @@ struct View {
     bytes: ByteSet,
     /// Whether the row is of all rules, in all lanes: the text is known from earlier transactions.
     recalled: bool,
+    /// Whether the value has [`LONG_BYTES_MIN`] or more. `bytes` are those of the text then, and compared with what
+    /// patterns need.
+    is_long: bool,
 }
+
+/// Bytes of a value from which on a rule does not run on it where a byte is missing that each match of its pattern
+/// holds. To run a pattern on fewer costs no more than to know their bytes behind each chain of transformations.
+const LONG_BYTES_MIN: usize = 4 << 10;
 
 /// What is known of a cell in one phase.
 #[derive(Clone, Copy, Debug)]
@@ -222,8 +229,13 @@ impl Scans {
     }
 
     fn view(&self, view: ViewId) -> View {
-        let unsure =
-            View { text: super::UNKNOWN, row: UNKNOWN, bytes: ByteSet::ALL, recalled: false };
+        let unsure = View {
+            text: super::UNKNOWN,
+            row: UNKNOWN,
+            bytes: ByteSet::ALL,
+            recalled: false,
+            is_long: false,
+        };
         self.views.get(view as usize).copied().unwrap_or(unsure)
     }
 
@@ -249,8 +261,15 @@ impl Scans {
         } else {
             EMPTY_ROW
         };
-        self.views.push(View { text, row, bytes, recalled: false });
+        self.views.push(View { text, row, bytes, recalled: false, is_long: false });
         u32::try_from(self.views.len() - 1).unwrap_or(UNKNOWN)
+    }
+
+    /// Notes the length of the value that a view is of.
+    fn note_length(&mut self, view: ViewId, bytes: usize) {
+        if let Some(view) = self.views.get_mut(view as usize) {
+            view.is_long = bytes >= LONG_BYTES_MIN;
+        }
     }
 
     /// What is known of a value from earlier transactions about a rule: whether it may match.
@@ -335,7 +354,21 @@ impl Scans {
 
 /// The bytes of a text in both cases; any, when there are none.
 pub(super) fn known_bytes(text: &[u8]) -> ByteSet {
-    if text.is_empty() { ByteSet::ALL } else { ByteSet::of(text).folded() }
+    match text.len() {
+        0 => ByteSet::ALL,
+        LONG_BYTES_MIN.. => ByteSet::of_long(text).folded(),
+        _ => ByteSet::of(text).folded(),
+    }
+}
+
+/// Whether a text with these bytes has all signs that the rule's pattern needs.
+fn has_needed_signs(rule: &Rule, bytes: ByteSet) -> bool {
+    match &rule.operator {
+        Some(Operator::Rx(pattern) | Operator::RxGlobal(pattern)) if !rule.negated => {
+            pattern.needed_signs().iter().all(|&signs| bytes.intersects(signs))
+        }
+        _ => true,
+    }
 }
 
 /// Where the row of that number lies, in a list of rows of `width`.
@@ -534,6 +567,9 @@ impl Transaction {
         view: ViewId,
     ) -> bool {
         let known = self.scans.view(view);
+        if known.is_long && !has_needed_signs(rule, known.bytes) {
+            return false;
+        }
         match &rule.gate {
             _ if known.recalled => self.scans.names(known, index),
             Gate::Texts { .. } => self.scans.names(known, index),

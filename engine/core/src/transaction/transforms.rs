@@ -12,6 +12,10 @@ use crate::{
 /// try.
 const SMALL: usize = 128;
 
+/// Bytes of a result from which on it is compared with what other chains made of the same value. Chains differ in
+/// steps that change nothing in most values, and a result of megabytes is then stored once for all of them.
+const SHARED_BYTES_MIN: usize = 4 << 10;
+
 impl Transaction {
     /// The value at the end of a chain of transformations.
     pub(super) fn transformed(
@@ -24,7 +28,7 @@ impl Transaction {
             return value.value;
         }
         let Some(ValueId(id)) = value.id else {
-            return self.transform(program, lane, value.value, ByteSet::ALL, false);
+            return self.transform(program, lane, value.value, ByteSet::ALL, None);
         };
         let cell = id as usize;
         let cached = self.transformed.get(lane.get()).and_then(|cells| cells.get(cell));
@@ -33,7 +37,7 @@ impl Transaction {
         }
         let bytes = self.known_bytes(ValueId(id));
         let before = self.budget;
-        let slice = self.transform(program, lane, value.value, bytes, true);
+        let slice = self.transform(program, lane, value.value, bytes, Some(cell));
         self.pay_once(before, value.id);
         // There was no room to keep it: the next rule transforms it anew.
         if slice.region == Region::Temporary {
@@ -50,15 +54,15 @@ impl Transaction {
         slice
     }
 
-    /// Runs a chain of transformations. A value that nothing changes is not copied. With `keep` the result
-    /// stays for the whole transaction, if there is room for it.
+    /// Runs a chain of transformations. A value that nothing changes is not copied. With `keep`, the
+    /// place of the value, the result stays for the whole transaction, if there is room for it.
     pub(super) fn transform(
         &mut self,
         program: &Program,
         lane: LaneId,
         value: Slice,
         mut bytes: ByteSet,
-        keep: bool,
+        keep: Option<usize>,
     ) -> Slice {
         let steps = program.lanes.get(lane.get()).map_or(&[][..], |lane| &lane.steps);
         if let Some(profile) = &mut self.profile {
@@ -76,11 +80,25 @@ impl Transaction {
         }
         let result = core::mem::take(&mut self.scratch.transform_in);
         let bytes_max = program.limits.transformed_bytes_max;
-        let kept = if keep { self.store.push_transformed(&result, bytes_max) } else { None };
-        self.flags.views_dropped |= keep && kept.is_none();
+        let kept = keep.and_then(|cell| {
+            let known = self.same_result(cell, &result);
+            known.or_else(|| self.store.push_transformed(&result, bytes_max))
+        });
+        self.flags.views_dropped |= keep.is_some() && kept.is_none();
         let slice = kept.unwrap_or_else(|| self.store.push_temporary(&result));
         self.scratch.transform_in = result;
         slice
+    }
+
+    /// The same bytes as another chain made them of the value at `cell`, if they are many.
+    fn same_result(&self, cell: usize, result: &[u8]) -> Option<Slice> {
+        if result.len() < SHARED_BYTES_MIN {
+            return None;
+        }
+        let others = self.transformed.iter().filter_map(|cells| cells.get(cell).copied());
+        others
+            .filter(|other| *other != UNKNOWN && other.region == Region::Transformed)
+            .find(|&other| self.store.bytes(other) == result)
     }
 
     /// One transformation of `value`, or of the result so far; the result is left in `transform_in`.

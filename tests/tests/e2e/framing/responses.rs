@@ -1,5 +1,10 @@
-//! Framings of responses: trailers with a body and without one, and answers that come before the request's end.
+//! Framings of responses: trailers with a body and without one, compressed bodies, and answers that come before the
+//! request's end.
 
+use std::io::Write as _;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use flate2::{Compression, write::GzEncoder};
 use glacis_tests::frames::{Connection, Frame, fields};
 use glacis_tests::stack::{Processor, Stack};
 use serde_json::{Value, json};
@@ -31,17 +36,37 @@ fn trailers_natively() {
     check(&own.0, &[String::new()]);
 }
 
+/// An error that CRS blocks in responses (951230).
+const SQL_ERROR: &str = "<p>You have an error in your SQL syntax; check the manual that corresponds to your MySQL \
+                         server version for the right syntax to use near 'x' at line 1</p>";
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// The description of a response whose body is said to be compressed with gzip.
+fn compressed(body: &[u8]) -> Value {
+    let headers = json!({"content-type": "text/html", "content-encoding": "gzip"});
+    json!({"status": 200, "headers": headers, "encodedBody": STANDARD.encode(body)})
+}
+
 /// Sends each row to each route, which are given by their prefixes.
 #[track_caller]
 fn check(stack: &Stack, routes: &[String]) {
     let body = |text: &str| json!({"status": 200, "body": text});
     let leak = json!({"status": 200, "headers": {"x-leak": "yes"}});
-    let rows: [(&str, Value, u16); 5] = [
+    let rows: [(&str, Value, u16); 9] = [
         ("body, trailers", body("hello"), 200),
         ("a body that leaks, trailers", body("a leaked-secret"), 502),
         ("trailers", json!({"status": 200}), 200),
         ("headers that leak, trailers", leak.clone(), 502),
         ("headers that leak, no trailers", leak, 502),
+        ("compressed, trailers", compressed(&gzip("hello")), 200),
+        ("compressed, a leak, trailers", compressed(&gzip("a leaked-secret")), 502),
+        ("compressed, an error of SQL, no trailers", compressed(&gzip(SQL_ERROR)), 403),
+        ("no gzip, trailers", compressed(b"hello"), 200),
     ];
     let mut wrong = Vec::new();
     for route in routes {
@@ -55,7 +80,10 @@ fn check(stack: &Stack, routes: &[String]) {
             ];
             let mut connection = Connection::open(client(), stack.proxy()).unwrap();
             let answer = connection.exchange(&frames).unwrap_or_default();
-            let expected = described["body"].as_str().unwrap_or_default().as_bytes();
+            let expected = match described["encodedBody"].as_str() {
+                Some(encoded) => STANDARD.decode(encoded).unwrap(),
+                None => described["body"].as_str().unwrap_or_default().as_bytes().to_vec(),
+            };
             let is_whole = *status != 200 || (answer.body == expected && answer.trailers);
             if answer.status != *status || !is_whole {
                 wrong.push(format!("{name}, {route:?}: {answer:?} instead of {status}"));

@@ -1,6 +1,6 @@
 //! What headers say of the messages of a call of gRPC.
 
-use super::{super::Transaction, RATIO_BYTES_FREE};
+use super::super::{Transaction, decoding::RATIO_BYTES_FREE};
 use crate::{
     body::{
         encoding::{self, EncodingError},

@@ -1,6 +1,6 @@
 //! What rules look at, looked at once: the values of sources, as they are and as lanes change them.
 
-use super::{CellState, Member, UNKNOWN, ViewId, known_bytes, lookup, remember};
+use super::{CellState, LONG_BYTES_MIN, Member, UNKNOWN, ViewId, known_bytes, lookup, remember};
 use crate::{
     id::LaneId,
     plan::Cell,
@@ -206,6 +206,7 @@ impl Transaction {
         let named = self.scan(program, None, text);
         let bytes = self.store.bytes(text);
         let view = self.scans.add_view(text, known_bytes(bytes), named);
+        self.scans.note_length(view, text.len());
         self.scans.unbounded += usize::from(self.met.contains(Some(ValueId(id))));
         remember(&mut self.scans.values, id as usize, view);
         view
@@ -263,10 +264,22 @@ impl Transaction {
             return UNKNOWN;
         }
         let named = self.scan(program, Some(lane), changed);
-        let bytes = self.store.bytes(changed);
         let asked = program.lanes.get(lane.get()).is_none_or(|lane| lane.asks.bytes);
-        let bytes = if asked { known_bytes(bytes) } else { ByteSet::ALL };
-        self.scans.add_view(changed, bytes, named)
+        let bytes = match (text.len() >= LONG_BYTES_MIN, asked) {
+            (true, _) => self.bytes_behind_lane(changed, id),
+            (false, true) => known_bytes(self.store.bytes(changed)),
+            (false, false) => ByteSet::ALL,
+        };
+        let view = self.scans.add_view(changed, bytes, named);
+        self.scans.note_length(view, text.len());
+        view
+    }
+
+    /// The bytes of what a lane made of a value. Other lanes often made the same text of it, whose bytes are known.
+    fn bytes_behind_lane(&self, changed: Slice, ValueId(id): ValueId) -> ByteSet {
+        let views = self.scans.changed.iter().filter_map(|list| lookup(list, id as usize));
+        let same = views.map(|view| self.scans.view(view)).find(|view| view.text == changed);
+        same.map_or_else(|| known_bytes(self.store.bytes(changed)), |view| view.bytes)
     }
 
     /// A value as it is, and each stage of a lane.
@@ -289,11 +302,13 @@ impl Transaction {
                 if stage.len() >= lane.asks.text_min {
                     named |= self.scan(program, Some(id), stage);
                 }
-                if lane.asks.bytes {
+                if lane.asks.bytes || text.len() >= LONG_BYTES_MIN {
                     bytes = bytes.union(known_bytes(self.store.bytes(stage)));
                 }
             }
-            self.scans.add_view(transaction::UNKNOWN, bytes, named)
+            let view = self.scans.add_view(transaction::UNKNOWN, bytes, named);
+            self.scans.note_length(view, text.len());
+            view
         } else {
             raw
         };
