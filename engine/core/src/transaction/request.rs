@@ -2,6 +2,7 @@
 
 mod call;
 mod clock;
+mod graphql;
 mod nested;
 mod sink;
 
@@ -13,6 +14,7 @@ use crate::{
     body::{
         self, BodyError, Outcome, Processor,
         encoding::{self, Coding, EncodingError},
+        graphql::{Measures, Numbers, Requests},
         urlencoded,
     },
     cookie,
@@ -22,6 +24,7 @@ use crate::{
     variable::Variable,
 };
 use clock::Clock;
+use graphql::Reading;
 use sink::{Paths, Sink};
 
 impl Transaction {
@@ -134,6 +137,8 @@ impl Transaction {
         self.set(Variable::RequestFilename, file_name);
         self.set(Variable::PathInfo, file_name);
         self.set(Variable::RequestBasename, self.base_name(file_name));
+        self.control.graphql =
+            self.program.settings.graphql_paths.contain(self.store.bytes(file_name));
         let outcome = self.parse_arguments(query);
         self.set_flag(Variable::UrlencodedError, outcome.invalid_escapes);
     }
@@ -174,7 +179,15 @@ impl Transaction {
             files_bytes: 0,
             paths: Paths::default(),
         };
-        urlencoded::parse(query, separator, &mut self.scratch.body, &mut sink)
+        if !self.control.graphql {
+            return urlencoded::parse(query, separator, &mut self.scratch.body, &mut sink);
+        }
+        let limits = &self.program.limits;
+        let mut requests = Requests::new(limits, Numbers::default(), &mut sink);
+        let outcome = urlencoded::parse(query, separator, &mut self.scratch.body, &mut requests);
+        // An error is a flag already: arguments were left out.
+        (self.control.graphql_queried, _) = requests.finish(limits, &mut self.scratch.body);
+        outcome
     }
 
     /// A request header, in the order received. Repeated names are repeated calls.
@@ -240,6 +253,9 @@ impl Transaction {
         }
         let content_type = self.store.find(List::RequestHeaders, b"content-type");
         self.control.processor = content_type.and_then(body::from_content_type);
+        if self.control.graphql && self.control.processor.is_none() {
+            self.control.processor = Some(Processor::Text);
+        }
         self.set_processor();
         self.set_arguments_size();
         self.decode_nested(List::ArgsGet, List::ArgsGetDecoded);
@@ -326,6 +342,9 @@ impl Transaction {
             Some(processor) => self.process_body(processor),
             None => Outcome::default(),
         };
+        if processor.is_none() {
+            self.set_graphql(&Measures::default());
+        }
         let outcome = cut.map_or(outcome, |cut| cut.outcome(outcome));
         self.set_body_outcome(&outcome, encoding);
         self.set_arguments_size();
@@ -418,6 +437,11 @@ impl Transaction {
         let reads_messages = matches!(processor, Processor::Grpc | Processor::Protobuf);
         let program = Arc::clone(&self.program);
         let call = reads_messages.then(|| self.grpc_call(&program, body.len()));
+        let mut posted = Measures::default();
+        let numbers = match self.control.graphql {
+            true => graphql::queried_numbers(&self.store),
+            false => Numbers::default(),
+        };
         let mut sink = Sink {
             store: &mut self.store,
             flags: &mut self.flags,
@@ -439,6 +463,16 @@ impl Transaction {
                 &mut self.scratch.body,
                 &mut sink,
             ),
+            None if self.control.graphql => {
+                let content_type = &content_type;
+                let separator = self.program.settings.argument_separator;
+                let reading = Reading { processor, content_type, separator, numbers };
+                let (limits, scratch) = (&self.program.limits, &mut self.scratch.body);
+                let (outcome, measures) =
+                    graphql::process(reading, &body, limits, scratch, &mut sink);
+                posted = measures;
+                outcome
+            }
             None => body::process(
                 processor,
                 &content_type,
@@ -451,6 +485,7 @@ impl Transaction {
         };
         let files_bytes = sink.files_bytes;
         self.store.request_body = body;
+        self.set_graphql(&posted);
         self.give_back(content_type);
         self.set_number(Variable::FilesCombinedSize, files_bytes as u64);
         self.set_flag(Variable::InboundDataError, self.flags.request_body_truncated);
