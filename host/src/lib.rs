@@ -7,6 +7,7 @@
 
 pub mod admission;
 mod audit;
+mod graphql;
 mod keys;
 mod limits;
 mod out_of_band;
@@ -18,6 +19,7 @@ mod words;
 
 pub use audit::Audit;
 pub use glacis_rules::{ExclusionConfig, Expiry, RuleRange};
+pub use graphql::{GraphqlConfig, Introspection, MalformedGraphql};
 pub use keys::{Block, ProfileKeys, check_profiles};
 pub use limits::{LimitsChange, LimitsConfig};
 pub use out_of_band::{Evaluation, ShadowConfig};

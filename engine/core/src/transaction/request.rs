@@ -438,10 +438,7 @@ impl Transaction {
         let program = Arc::clone(&self.program);
         let call = reads_messages.then(|| self.grpc_call(&program, body.len()));
         let mut posted = Measures::default();
-        let numbers = match self.control.graphql {
-            true => graphql::queried_numbers(&self.store),
-            false => Numbers::default(),
-        };
+        let numbers = self.queried_numbers();
         let mut sink = Sink {
             store: &mut self.store,
             flags: &mut self.flags,

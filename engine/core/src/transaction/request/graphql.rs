@@ -6,7 +6,7 @@ use crate::{
         graphql::{Measures, Numbers, Requests, is_document},
     },
     limits::Limits,
-    store::{List, Store},
+    store::List,
     transaction::{Transaction, request::decimal},
 };
 
@@ -17,17 +17,6 @@ pub(super) struct Reading<'r> {
     pub(super) separator: u8,
     /// Numbers in the variables of the query string: servers take those where the body has none.
     pub(super) numbers: Numbers,
-}
-
-/// Numbers in the variables of the query string.
-pub(super) fn queried_numbers(store: &Store) -> Numbers {
-    let mut numbers = Numbers::default();
-    for pair in store.list(List::ArgsGet) {
-        if let Some(path) = store.bytes(pair.name).strip_prefix(b"variables.") {
-            numbers.note_path(0, path, store.bytes(pair.value));
-        }
-    }
-    numbers
 }
 
 /// Runs a body processor and takes apart the documents that it finds.
@@ -53,6 +42,18 @@ pub(super) fn process(
 }
 
 impl Transaction {
+    /// Numbers in the GraphQL variables of the query string.
+    pub(super) fn queried_numbers(&self) -> Numbers {
+        let mut numbers = Numbers::default();
+        let arguments = self.store.list(List::ArgsGet).iter().filter(|_| self.control.graphql);
+        for pair in arguments {
+            if let Some(path) = self.store.bytes(pair.name).strip_prefix(b"variables.") {
+                numbers.note_path(0, path, self.store.bytes(pair.value));
+            }
+        }
+        numbers
+    }
+
     /// Sets `GRAPHQL` from the documents of the query string and those of the body.
     pub(super) fn set_graphql(&mut self, posted: &Measures) {
         if !self.control.graphql {
