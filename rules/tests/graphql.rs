@@ -51,13 +51,7 @@ fn is_blocked(program: &Arc<Program>, uri: &str, media_type: &str, body: &str) -
     transaction.evaluate_request_headers();
     transaction.request_body(body.as_bytes());
     transaction.evaluate_request_body();
-    let is_blocked = transaction.verdict().refusal().is_some();
-    if is_blocked {
-        let ids: Vec<_> = transaction.matched_rules().map(|rule| rule.id.0).collect();
-        // Shown where a test fails.
-        println!("{uri} {body}: {ids:?}");
-    }
-    is_blocked
+    transaction.verdict().refusal().is_some()
 }
 
 /// A string of JSON.

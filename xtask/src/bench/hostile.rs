@@ -99,7 +99,9 @@ fn rules(fetched: &Fetched, level: u8) -> Outcome<Rules> {
     let shipped = prepare::rules(&super::folder(), &fetched.crs, level)?.shipped;
     let write = |name: &str, more: &str| {
         let path = shipped.with_file_name(name);
-        let text = format!("Include main-shipped.conf\nSecRuleEngine DetectionOnly\n{more}");
+        let text = format!(
+            "Include main-shipped.conf\nSecRuleEngine DetectionOnly\nSecGraphqlPath /graphql\n{more}"
+        );
         fs::write(&path, text).map_err(failure::io("write", &path)).map(|()| path)
     };
     Ok(Rules {
