@@ -60,6 +60,7 @@ impl Profile {
                 inbound_threshold: config.inbound_threshold,
                 ..CrsSettings::default()
             },
+            graphql: "",
             exclusions: &ExclusionRules::default(),
             files: &config.rules,
             directives: &config.directives,

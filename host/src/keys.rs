@@ -55,6 +55,7 @@ macro_rules! with_profile_keys {
             late: $crate::Late = $crate::Late::Reject,
             grpc: $crate::Grpc = $crate::Grpc::Inspect,
             grpc_descriptors: Option<std::path::PathBuf> = None,
+            graphql: $crate::GraphqlConfig = $crate::GraphqlConfig::default(),
             response: $crate::Response = $crate::Response::Off,
             trusted_hops: usize = 0,
             block: $crate::Block = $crate::Block::default(),
@@ -214,6 +215,9 @@ impl ProfileKeys {
             "grpc_descriptors",
             "write a path without quotation marks, backslashes and line breaks",
         )?;
+        if let Some(problem) = self.graphql.problem() {
+            return Err(problem);
+        }
         ensure(
             self.scoring.second_opinion.as_ref().is_none_or(SecondOpinionConfig::has_threshold),
             "scoring.second_opinion.threshold",

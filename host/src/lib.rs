@@ -7,6 +7,7 @@
 
 pub mod admission;
 mod audit;
+mod graphql;
 mod keys;
 mod large_bodies;
 mod limits;
@@ -19,6 +20,7 @@ mod words;
 
 pub use audit::Audit;
 pub use glacis_rules::{ExclusionConfig, Expiry, RuleRange};
+pub use graphql::{GraphqlConfig, Introspection, MalformedGraphql};
 pub use keys::{Block, ProfileKeys, check_profiles};
 pub use large_bodies::{EvaluationThreads, time_for_body};
 pub use limits::{LimitsChange, LimitsConfig};

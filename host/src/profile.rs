@@ -6,8 +6,9 @@ use glacis_engine::RuleEngine;
 use serde::{Deserialize, Deserializer};
 
 use crate::{
-    Block, BodyOverflow, CrsDefaults, Evaluation, ExclusionConfig, ExpiredExclusions, Grpc, Late,
-    LimitsChange, OversizedBody, ProfileKeys, Response, ScoringConfig, ShadowConfig, words::word,
+    Block, BodyOverflow, CrsDefaults, Evaluation, ExclusionConfig, ExpiredExclusions,
+    GraphqlConfig, Grpc, Late, LimitsChange, OversizedBody, ProfileKeys, Response, ScoringConfig,
+    ShadowConfig, words::word,
 };
 
 /// Whether rules run, and may block.
@@ -139,6 +140,7 @@ keys!(
     late: Late,
     grpc: Grpc,
     grpc_descriptors: Option<PathBuf>,
+    graphql: GraphqlConfig,
     response: Response,
     trusted_hops: usize,
     block: Block,

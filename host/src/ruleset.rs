@@ -142,6 +142,7 @@ pub fn recipe(
             inbound_threshold: keys.inbound_threshold,
             outbound_threshold: keys.outbound_threshold,
         },
+        graphql: &keys.graphql.directives(),
         exclusions,
         files: &keys.rules,
         directives: &keys.directives,

@@ -8,8 +8,8 @@ use crate::{CrsSettings, Defaults, ExclusionRules, RecordingSource, base, glob};
 
 /// What a profile's rules are made of.
 ///
-/// They are put together so: base, `setup` with the set-up of CRS behind it, typed settings, defaults, exclusions for a
-/// path, the rules of CRS, files, `directives`, exclusions for every path, `limits`. Later directives override
+/// They are put together so: base, `setup` with the set-up of CRS behind it, typed settings, `graphql`, defaults, exclusions
+/// for a path, the rules of CRS, files, `directives`, exclusions for every path, `limits`. Later directives override
 /// earlier ones, but CRS's initialisation keeps what stands before it.
 #[derive(Clone, Debug)]
 pub struct Assembly<'a> {
@@ -23,6 +23,8 @@ pub struct Assembly<'a> {
     pub setup: &'a str,
     /// Settings of CRS.
     pub settings: CrsSettings,
+    /// SecLang for GraphQL, before the rules of CRS.
+    pub graphql: &'a str,
     /// What rules do not look at.
     pub exclusions: &'a ExclusionRules,
     /// Files with rules, or patterns of them.
@@ -66,6 +68,7 @@ impl Assembly<'_> {
         let setup_end = inputs.len();
         inputs.append(&mut rest);
         inputs.extend(self.settings.input());
+        inputs.extend(text("graphql", self.graphql));
         if self.base && self.crs.is_some() {
             inputs.extend(self.defaults.inputs());
         }

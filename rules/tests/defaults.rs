@@ -19,6 +19,7 @@ fn program(defaults: Defaults, setup: &str) -> Arc<Program> {
         defaults,
         setup,
         settings: CrsSettings::default(),
+        graphql: "",
         exclusions: &ExclusionRules::default(),
         files: &[],
         directives: "",

@@ -35,6 +35,7 @@ fn program_with(setup: &str, directives: &str) -> Arc<Program> {
         defaults: Defaults::Glacis,
         setup,
         settings: CrsSettings::default(),
+        graphql: "",
         exclusions: &ExclusionRules::default(),
         files: &[],
         directives,

@@ -179,6 +179,18 @@ pub(crate) fn bodies(fixtures: &Fixtures) -> Vec<Vec<u8>> {
     with_body.enumerate().flat_map(seed).collect()
 }
 
+/// GraphQL documents as the law reads them: bodies of all kinds, since changes of any text break its grammar.
+pub(crate) fn documents(fixtures: &Fixtures) -> Vec<Vec<u8>> {
+    const DOCUMENTS: [&str; 3] = [
+        "query Q($a: [T!] = [{b: 1}]) { x: f(a: \"c\\u0041\", b: $a) { ...F ... on T @d { g } } }",
+        "fragment F on T { h(first: 10, w: {i: [E, null, -1.5e3]}) { j } } { ...F }",
+        "mutation { k(l: \"\"\"m\n  n\\\"\"\"\"\"\") } # o",
+    ];
+    let bodies = fixtures.requests.iter().map(|request| request.body.clone());
+    let documents = bodies.chain(DOCUMENTS.map(|document| document.as_bytes().to_vec()));
+    documents.filter(|body| !body.is_empty()).map(|body| [b"\x10\0", &*body].concat()).collect()
+}
+
 /// The patterns of all rules, with a value that many match.
 pub(crate) fn patterns(fixtures: &Fixtures) -> Vec<Vec<u8>> {
     let operators = fixtures.rules.iter().flat_map(|rules| rules.split("@rx ").skip(1));

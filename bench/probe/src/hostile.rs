@@ -50,6 +50,10 @@ enum Carrier {
     DeepGrpc,
     /// A message with many short texts.
     WideGrpc,
+    /// The fields of a GraphQL document.
+    Graphql,
+    /// A block string in a GraphQL document.
+    GraphqlBlock,
     /// Elements beside each other, a short text in each.
     WideXml,
     /// A form of so many arguments that more would be refused.
@@ -75,8 +79,8 @@ enum Content {
 }
 
 use Carrier::{
-    Arguments, Cookies, DeepGrpc, DeepJson, Everything, Field, Form, Grpc, Headers, Json,
-    NestedJson, Path, WideGrpc, WideJson, WideXml,
+    Arguments, Cookies, DeepGrpc, DeepJson, Everything, Field, Form, Graphql, GraphqlBlock, Grpc,
+    Headers, Json, NestedJson, Path, WideGrpc, WideJson, WideXml,
 };
 use Content::{Bytes, Random, Text, Words};
 
@@ -206,6 +210,11 @@ const FAMILIES: &[(&str, Carrier, Content)] = &[
     ("printable-grpc", Grpc, Random(PRINTABLE)),
     ("deep-grpc", DeepGrpc, Random(PRINTABLE)),
     ("wide-grpc", WideGrpc, Text("a'")),
+    ("graphql-fields", Graphql, Text("x:a@b ")),
+    ("graphql-open", Graphql, Text("{a")),
+    ("graphql-comments", Graphql, Text("a#'\n")),
+    ("graphql-printable", Graphql, Random(PRINTABLE)),
+    ("graphql-block", GraphqlBlock, Random(PRINTABLE)),
     ("wide-xml", WideXml, Text("%41&#65; ")),
     ("arguments", Arguments, Random(PRINTABLE)),
     ("arguments-attacks", Arguments, Words(WHOLE)),
@@ -253,7 +262,7 @@ pub(crate) fn run(rules: &str, sizes: &str, only: &str) -> Outcome<()> {
 pub(crate) fn bodies() -> impl Iterator<Item = (&'static str, impl Fn(usize) -> Request)> {
     let is_body = |carrier: Carrier| match carrier {
         Field | Form | Json | DeepJson | WideJson | NestedJson | WideXml | Arguments | Grpc
-        | DeepGrpc | WideGrpc => true,
+        | DeepGrpc | WideGrpc | Graphql | GraphqlBlock => true,
         Headers | Cookies | Path | Everything => false,
     };
     let bodies = FAMILIES.iter().filter(move |(_, carrier, _)| is_body(*carrier));
@@ -370,6 +379,7 @@ fn request(carrier: Carrier, value: &[u8]) -> Request {
     const FORM: &str = "application/x-www-form-urlencoded";
     const JSON: &str = "application/json";
     const GRPC: &str = "application/grpc";
+    const GRAPHQL: &str = "application/graphql";
     match carrier {
         Field => {
             let head = b"--boundary\r\nContent-Disposition: form-data; name=\"text\"\r\n\r\n";
@@ -394,6 +404,11 @@ fn request(carrier: Carrier, value: &[u8]) -> Request {
             let size = value.len().div_ceil(ARGUMENTS).max(1);
             let fields: Vec<_> = value.chunks(size).map(|part| field(1, part)).collect();
             Request::post("/", GRPC, frame(&fields.concat()))
+        }
+        Graphql => Request::post("/graphql", GRAPHQL, [b"{", value, b"}"].concat()),
+        GraphqlBlock => {
+            let document = [b"{a(b:\"\"\"", value, b"\"\"\")}"].concat();
+            Request::post("/graphql", GRAPHQL, document)
         }
         WideXml => Request::post("/", "text/xml", elements(value)),
         Headers => Request::get("/", headers(value)),

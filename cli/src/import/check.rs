@@ -57,6 +57,7 @@ fn errors(profile: &Profile, crs: Option<&Path>) -> Result<Vec<BuildError>, Stri
         defaults: Defaults::Crs,
         setup: &text(&profile.setup),
         settings: CrsSettings::default(),
+        graphql: "",
         exclusions: &ExclusionRules::default(),
         files: &[],
         directives: &text(&profile.directives),

@@ -15,6 +15,7 @@
 #![deny(clippy::indexing_slicing)]
 
 pub(crate) mod encoding;
+pub(crate) mod graphql;
 pub(crate) mod grpc;
 mod json;
 mod multipart;
@@ -393,7 +394,11 @@ struct NameBudget(usize);
 
 impl NameBudget {
     fn of(body: &[u8]) -> Self {
-        Self(body.len().saturating_mul(4).saturating_add(REPEATED_NAME_BYTES_FREE))
+        Self::of_bytes(body.len())
+    }
+
+    fn of_bytes(bytes: usize) -> Self {
+        Self(bytes.saturating_mul(4).saturating_add(REPEATED_NAME_BYTES_FREE))
     }
 
     /// Takes the bytes of a name; false, and nothing taken, if they are more than are left.

@@ -62,6 +62,12 @@ pub struct Limits {
     /// Messages within messages accepted in a body of gRPC or protocol buffers. A deeper body is an error of the body
     /// processor. 100 is what parsers of protocol buffers accept.
     pub protobuf_depth_max: usize,
+    /// Selection sets within selection sets, and lists and objects within each other, that are read of a GraphQL
+    /// document. A deeper document is inspected as text, and sets `GRAPHQL:malformed`.
+    pub graphql_depth_max: usize,
+    /// Tokens read of all GraphQL documents of a request. A document with more is inspected as text, and sets
+    /// `GRAPHQL:malformed`.
+    pub graphql_tokens_max: usize,
     /// Nesting accepted in an XML body. A deeper body is an error of the body processor.
     pub xml_depth_max: usize,
     /// Text nodes and attributes kept of an XML body. A larger one is an error of the body processor.
@@ -153,6 +159,8 @@ impl Default for Limits {
             arguments_max: 1_000,
             json_depth_max: 128,
             protobuf_depth_max: 100,
+            graphql_depth_max: 128,
+            graphql_tokens_max: 100_000,
             xml_depth_max: 256,
             xml_nodes_max: 20_000,
             xml_elements_max: 100_000,
@@ -206,6 +214,8 @@ macro_rules! with_limits {
             arguments_max,
             json_depth_max,
             protobuf_depth_max,
+            graphql_depth_max,
+            graphql_tokens_max,
             xml_depth_max,
             xml_nodes_max,
             xml_elements_max,

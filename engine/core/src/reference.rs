@@ -112,6 +112,11 @@ pub(crate) const DIRECTIVES: &[Entry] = &[
     off_only("SecDisableBackendCompression"),
     no_effect("SecGeoLookupDb", "the host answers look-ups, from tables of its own"),
     full(
+        "SecGraphqlPath",
+        "Of Glacis: paths on which GraphQL is served; one that ends in `*` stands for all that begin so. Values in documents are \
+         arguments there, and `GRAPHQL` says what documents come to.",
+    ),
+    full(
         "SecGrpcDescriptorSet",
         "Of Glacis: a file that `protoc --descriptor_set_out --include_imports` writes. Arguments of calls of its methods \
          have the names of fields.",

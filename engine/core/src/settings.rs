@@ -9,6 +9,7 @@ use seclang::Text;
 use crate::{
     audit::AuditParts,
     body::protobuf::descriptor::DescriptorSet,
+    graphql_path::GraphqlPaths,
     limits::Limits,
     pattern::Pattern,
     program::{AuditEngine, RuleEngine},
@@ -53,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) collection_timeout: Duration,
     /// The types of messages of gRPC.
     pub(crate) grpc_descriptors: Option<Box<DescriptorSet>>,
+    /// The paths on which GraphQL is served.
+    pub(crate) graphql_paths: GraphqlPaths,
     /// What `urlDecodeUni` takes characters for.
     pub(crate) unicode_map: Option<Box<UnicodeMap>>,
     /// `None` when the rules do not say.
@@ -94,6 +97,7 @@ impl Default for Settings {
             argument_separator: b'&',
             collection_timeout: Duration::from_secs(3_600),
             grpc_descriptors: None,
+            graphql_paths: GraphqlPaths::default(),
             unicode_map: None,
             audit_engine: None,
             audit_log_parts: AuditParts::default(),
@@ -115,7 +119,7 @@ pub(crate) enum Treatment {
 }
 
 /// What was wrong: the argument's position (`None` for the directive as a whole) and why.
-type Fault = (Option<usize>, String);
+pub(crate) type Fault = (Option<usize>, String);
 
 impl Settings {
     /// Applies the directive `name` with `arguments`.
@@ -168,6 +172,7 @@ impl Settings {
                 let seconds = size(one(name, arguments)?)?;
                 self.collection_timeout = Duration::from_secs(seconds as u64);
             }
+            "secgraphqlpath" => self.graphql_paths.add(name, arguments)?,
             "secauditengine" => {
                 self.audit_engine = Some(audit_engine(one(name, arguments)?)?);
             }

@@ -72,6 +72,7 @@ pub(crate) enum List {
     FilesSizes,
     FilesContent,
     Geo,
+    Graphql,
     PartHeaders,
     MultipartFileNames,
     MultipartNames,

@@ -43,7 +43,7 @@ use std::sync::Arc;
 
 use crate::{
     audit::AuditParts,
-    body::{BodyScratch, Processor},
+    body::{BodyScratch, Processor, graphql::Measures},
     collection::CollectionStore,
     id::{Phase, RuleIndex, RuleSet},
     lookup::Lookup,
@@ -125,6 +125,10 @@ struct Control {
     response_body_access: bool,
     force_request_body: bool,
     processor: Option<Processor>,
+    /// Whether the path is one on which GraphQL is served.
+    graphql: bool,
+    /// What the GraphQL documents of the query string come to.
+    graphql_queried: Measures,
     /// Bytes of values that may still be added because others hold them.
     nested_bytes_left: usize,
     request_body_bytes_max: usize,
@@ -141,6 +145,8 @@ impl Control {
             response_body_access: program.settings.response_body_access,
             force_request_body: false,
             processor: None,
+            graphql: false,
+            graphql_queried: Measures::default(),
             nested_bytes_left: program.limits.nested_bytes_max,
             request_body_bytes_max: program.limits.request_body_bytes_max,
             response_body_bytes_max: program.limits.response_body_bytes_max,

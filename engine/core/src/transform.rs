@@ -18,7 +18,7 @@ mod hex;
 mod html_entity_decode;
 mod js_decode;
 mod length;
-mod normalise_path;
+pub(crate) mod normalise_path;
 mod nulls;
 mod parity;
 mod trim;

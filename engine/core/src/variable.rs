@@ -105,6 +105,7 @@ variables! {
     FullRequestLength "FULL_REQUEST_LENGTH" Scalar 2 Varies "Bytes in FULL_REQUEST.";
     Geo "GEO" Collection 1 Varies "What @geoLookup has found: COUNTRY_CODE, COUNTRY_NAME and so on.";
     Global "GLOBAL" Collection 1 Varies "What rules have kept for everybody, once initcol has opened it.";
+    Graphql "GRAPHQL" Collection 2 Varies "What the GraphQL documents of a request come to, with SecGraphqlPath: depth, aliases, root_fields, cost, directives, tokens, introspection, batch, malformed.";
     HighestSeverity "HIGHEST_SEVERITY" Scalar 1 Varies "Severity of the gravest match so far; 255 when none.";
     InboundDataError "INBOUND_DATA_ERROR" Scalar 2 Varies "1 when the request body was longer than its limit.";
     Ip "IP" Collection 1 Varies "What rules have kept for an address, once initcol has opened it.";

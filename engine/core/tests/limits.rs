@@ -23,7 +23,7 @@ const SEEN: &str = r#"
     SecRule REQUEST_HEADERS:Content-Type "@contains protobuf" "id:905,phase:1,pass,nolog,ctl:requestBodyProcessor=PROTOBUF"
     SecRule REQUEST_HEADERS:Content-Type "@contains xml" "id:902,phase:1,pass,nolog,ctl:requestBodyProcessor=XML"
     SecRule RESPONSE_BODY "@contains never" "id:903,phase:4,pass,nolog"
-    SecRule REQBODY_ERROR|INBOUND_DATA_ERROR|OUTBOUND_DATA_ERROR|MULTIPART_STRICT_ERROR|MSC_PCRE_ERROR|MSC_PCRE_LIMITS_EXCEEDED|MSC_STEPS_LIMIT_EXCEEDED "@eq 1" "id:904,phase:5,pass,log""#;
+    SecRule REQBODY_ERROR|INBOUND_DATA_ERROR|OUTBOUND_DATA_ERROR|MULTIPART_STRICT_ERROR|MSC_PCRE_ERROR|MSC_PCRE_LIMITS_EXCEEDED|MSC_STEPS_LIMIT_EXCEEDED|GRAPHQL:malformed "@eq 1" "id:904,phase:5,pass,log""#;
 
 struct Nothing;
 
@@ -84,6 +84,7 @@ const OBSERVED: &str = "SecRuleEngine DetectionOnly";
 const FORM: &[(&str, &str)] = &[("Content-Type", "application/x-www-form-urlencoded")];
 const JSON: &[(&str, &str)] = &[("Content-Type", "application/json")];
 const PROTOBUF: &[(&str, &str)] = &[("Content-Type", "application/protobuf")];
+const GRAPHQL: &[(&str, &str)] = &[("Content-Type", "application/graphql")];
 const XML: &[(&str, &str)] = &[("Content-Type", "text/xml")];
 const MULTIPART: &[(&str, &str)] = &[("Content-Type", "multipart/form-data; boundary=XX")];
 
@@ -93,6 +94,10 @@ fn get(rules: &'static str, query: &'static str) -> Request {
 
 fn post(headers: &'static [(&'static str, &'static str)], body: &str) -> Request {
     Request { headers, body: body.as_bytes().to_vec(), ..get("", "") }
+}
+
+fn graphql(document: &str) -> Request {
+    Request { rules: "SecGraphqlPath /", ..post(GRAPHQL, document) }
 }
 
 fn file(name: &str) -> String {
@@ -165,6 +170,8 @@ fn rows() -> Vec<Row> {
         arguments_max = 2, Request { query: "q=1", ..post(FORM, "a=1") }, Request { query: "q=1", ..post(FORM, "a=1&b=2") }, "body_processor arguments REQBODY_ERROR";
         json_depth_max = 1, post(JSON, "[1]"), post(JSON, "[[1]]"), "body_processor REQBODY_ERROR";
         protobuf_depth_max = 1, post(PROTOBUF, "\x0b\x0c"), post(PROTOBUF, "\x0b\x0b\x0c\x0c"), "body_processor REQBODY_ERROR";
+        graphql_depth_max = 1, graphql("{a}"), graphql("{a{b}}"), "GRAPHQL:malformed";
+        graphql_tokens_max = 3, graphql("{a}"), graphql("{a b}"), "GRAPHQL:malformed";
         xml_depth_max = 1, post(XML, "<a/>"), post(XML, "<a><b>1</b></a>"), "body_processor REQBODY_ERROR";
         xml_nodes_max = 1, post(XML, "<a>1</a>"), post(XML, "<a>1<b>2</b></a>"), "body_processor REQBODY_ERROR";
         xml_elements_max = 1, post(XML, "<a/>"), post(XML, "<a><b/></a>"), "body_processor REQBODY_ERROR";

@@ -15,6 +15,7 @@ mod before_body;
 mod body;
 mod encoded;
 mod generated;
+mod graphql;
 mod message;
 mod pattern;
 mod rules;
@@ -25,6 +26,7 @@ mod transformation;
 
 pub use before_body::before_body;
 pub use body::body_processors;
+pub use graphql::graphql;
 pub use pattern::pattern;
 pub use rules::compile;
 pub use syntax::{seclang_parse, seclang_roundtrip};
@@ -41,6 +43,7 @@ pub const LAWS: &[(&str, Law)] = &[
     ("compile", compile),
     ("transform_total", transform_total),
     ("body_processors", body_processors),
+    ("graphql", graphql),
     ("pattern", pattern),
     ("chunking", chunking),
     ("before_body", before_body),

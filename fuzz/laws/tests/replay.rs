@@ -29,6 +29,11 @@ const FIRST: &[(&str, &[u8])] = &[
     ("body_processors", b"\x05\0\n{\"a\":1}\n\x1e[2,{}]"),
     ("body_processors", b"\x06\0\n{\"a\":\"1\\u0041\"} {b"),
     ("body_processors", b"\x04\x0a\n\x28\xb5\x2f\xfd\x20\x03\x19\0\0abc"),
+    (
+        "graphql",
+        b"\x20\0query Q($a:[T!]=[{b:1}]@d){x:f(a:\"c\\u0041\",b:\"\"\"d\n e\"\"\")...F ...on T{g}}fragment F on T{h}#i",
+    ),
+    ("graphql", b"\x0b\0{a{b{c(d:[E,$f,-1.5e3])}}}"),
     ("pattern", b"(?i)(a|b)*?c{2,3}[^d]\naBccx"),
     ("chunking", b"\x01\x07\nPOST /?a=b HTTP/1.1\nContent-Type: application/json\n\n{\"c\":[1,{}]}"),
     (

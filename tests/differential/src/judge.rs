@@ -123,6 +123,7 @@ fn with_crs(
         defaults: Defaults::Glacis,
         setup: "",
         settings: CrsSettings::default(),
+        graphql: "",
         exclusions: &ExclusionRules::default(),
         files: &[],
         directives,

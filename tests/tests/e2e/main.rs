@@ -35,6 +35,7 @@ mod filter_bench;
 mod first_verdict;
 mod framing;
 mod full_duplex;
+mod graphql;
 mod grpc;
 mod headers;
 mod http3;

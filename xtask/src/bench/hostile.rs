@@ -99,7 +99,7 @@ pub(super) fn compare(fetched: &Fetched) -> Outcome<()> {
 fn rules(fetched: &Fetched, level: u8) -> Outcome<PathBuf> {
     let shipped = prepare::rules(&super::folder(), &fetched.crs, level)?.shipped;
     let path = shipped.with_file_name("main-hostile.conf");
-    let text = "Include main-shipped.conf\nSecRuleEngine DetectionOnly\n";
+    let text = "Include main-shipped.conf\nSecRuleEngine DetectionOnly\nSecGraphqlPath /graphql\n";
     fs::write(&path, text).map_err(failure::io("write", &path)).map(|()| path)
 }
 

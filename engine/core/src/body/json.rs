@@ -69,14 +69,27 @@ pub(super) fn parse(
     scratch: &mut BodyScratch,
     sink: &mut dyn BodySink,
 ) -> Option<BodyError> {
+    parse_at(ROOT, body, values, depth_max, scratch, sink)
+}
+
+/// As [`parse`], with `root` in the place of `json`.
+pub(super) fn parse_at(
+    root: &[u8],
+    body: &[u8],
+    values: Values,
+    depth_max: usize,
+    scratch: &mut BodyScratch,
+    sink: &mut dyn BodySink,
+) -> Option<BodyError> {
     scratch.name.clear();
-    scratch.name.extend_from_slice(ROOT);
+    scratch.name.extend_from_slice(root);
     scratch.containers.clear();
     let mut parser = Parser {
         body,
         at: if body.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 },
         values,
         depth_max,
+        root_len: root.len(),
         names: NameBudget::of(body),
         name: &mut scratch.name,
         value: &mut scratch.value,
@@ -98,6 +111,8 @@ struct Parser<'p> {
     at: usize,
     values: Values,
     depth_max: usize,
+    /// Bytes of the path to the whole document.
+    root_len: usize,
     names: NameBudget,
     /// The path to the value being read.
     name: &'p mut Vec<u8>,
@@ -131,7 +146,7 @@ impl Parser<'_> {
                 (Expect::Value | Expect::ValueOrEnd, _) => self.element(byte)?,
                 (Expect::CommaOrEnd, _) => self.comma_or_end(byte)?,
                 (Expect::Nothing, _) if self.values == Values::Any => {
-                    self.name.truncate(ROOT.len());
+                    self.name.truncate(self.root_len);
                     Expect::Value
                 }
                 (Expect::Nothing, _) => return Err(BodyErrorKind::JsonTrailing),
@@ -344,7 +359,7 @@ impl Parser<'_> {
             return;
         }
         if kind == BodyErrorKind::JsonTrailing {
-            self.name.truncate(b"json".len());
+            self.name.truncate(self.root_len);
         }
         self.value.clear();
         unescape(rest, self.value);
@@ -511,7 +526,7 @@ fn number_len(rest: &[u8]) -> Option<usize> {
 }
 
 /// Appends `number` in decimal, without allocating.
-fn push_decimal(number: usize, out: &mut Vec<u8>) {
+pub(super) fn push_decimal(number: usize, out: &mut Vec<u8>) {
     let start = out.len();
     let mut rest = number;
     loop {

@@ -3,6 +3,7 @@
 //! `h part|line` a part's header, `t` an XML text, `@` an XML attribute, `%` invalid escapes,
 //! `? …` the multipart flags, `! …` the error. Bytes are escaped as in Rust's byte strings.
 
+mod graphql;
 mod hostile;
 mod json;
 mod multipart;

@@ -2,6 +2,7 @@
 
 mod call;
 mod clock;
+mod graphql;
 mod nested;
 mod sink;
 
@@ -10,13 +11,19 @@ use std::{io::Write as _, sync::Arc};
 
 use super::{Start, Transaction, values::is_stable};
 use crate::{
-    body::{self, BodyError, Outcome, Processor, encoding::EncodingError, urlencoded},
+    body::{
+        self, BodyError, Outcome, Processor,
+        encoding::EncodingError,
+        graphql::{Measures, Numbers, Requests},
+        urlencoded,
+    },
     cookie,
     id::Phase,
     store::{List, Slice, ValueId},
     variable::Variable,
 };
 use clock::Clock;
+use graphql::Reading;
 use sink::{Paths, Sink};
 
 impl Transaction {
@@ -129,6 +136,8 @@ impl Transaction {
         self.set(Variable::RequestFilename, file_name);
         self.set(Variable::PathInfo, file_name);
         self.set(Variable::RequestBasename, self.base_name(file_name));
+        self.control.graphql =
+            self.program.settings.graphql_paths.contain(self.store.bytes(file_name));
         let outcome = self.parse_arguments(query);
         self.set_flag(Variable::UrlencodedError, outcome.invalid_escapes);
     }
@@ -169,7 +178,15 @@ impl Transaction {
             files_bytes: 0,
             paths: Paths::default(),
         };
-        urlencoded::parse(query, separator, &mut self.scratch.body, &mut sink)
+        if !self.control.graphql {
+            return urlencoded::parse(query, separator, &mut self.scratch.body, &mut sink);
+        }
+        let limits = &self.program.limits;
+        let mut requests = Requests::new(limits, Numbers::default(), &mut sink);
+        let outcome = urlencoded::parse(query, separator, &mut self.scratch.body, &mut requests);
+        // An error is a flag already: arguments were left out.
+        (self.control.graphql_queried, _) = requests.finish(limits, &mut self.scratch.body);
+        outcome
     }
 
     /// A request header, in the order received. Repeated names are repeated calls.
@@ -235,6 +252,9 @@ impl Transaction {
         }
         let content_type = self.store.find(List::RequestHeaders, b"content-type");
         self.control.processor = content_type.and_then(body::from_content_type);
+        if self.control.graphql && self.control.processor.is_none() {
+            self.control.processor = Some(Processor::Text);
+        }
         self.set_processor();
         self.set_arguments_size();
         self.decode_nested(List::ArgsGet, List::ArgsGetDecoded);
@@ -321,6 +341,9 @@ impl Transaction {
             Some(processor) => self.process_body(processor),
             None => Outcome::default(),
         };
+        if processor.is_none() {
+            self.set_graphql(&Measures::default());
+        }
         let outcome = cut.map_or(outcome, |cut| cut.outcome(outcome));
         self.set_body_outcome(&outcome, encoding);
         self.set_arguments_size();
@@ -354,6 +377,8 @@ impl Transaction {
         let reads_messages = matches!(processor, Processor::Grpc | Processor::Protobuf);
         let program = Arc::clone(&self.program);
         let call = reads_messages.then(|| self.grpc_call(&program, body.len()));
+        let mut posted = Measures::default();
+        let numbers = self.queried_numbers();
         let mut sink = Sink {
             store: &mut self.store,
             flags: &mut self.flags,
@@ -375,6 +400,16 @@ impl Transaction {
                 &mut self.scratch.body,
                 &mut sink,
             ),
+            None if self.control.graphql => {
+                let content_type = &content_type;
+                let separator = self.program.settings.argument_separator;
+                let reading = Reading { processor, content_type, separator, numbers };
+                let (limits, scratch) = (&self.program.limits, &mut self.scratch.body);
+                let (outcome, measures) =
+                    graphql::process(reading, &body, limits, scratch, &mut sink);
+                posted = measures;
+                outcome
+            }
             None => body::process(
                 processor,
                 &content_type,
@@ -387,6 +422,7 @@ impl Transaction {
         };
         let files_bytes = sink.files_bytes;
         self.store.request_body = body;
+        self.set_graphql(&posted);
         self.give_back(content_type);
         self.set_number(Variable::FilesCombinedSize, files_bytes as u64);
         self.set_flag(Variable::InboundDataError, self.flags.request_body_truncated);

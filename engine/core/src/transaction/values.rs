@@ -62,6 +62,7 @@ pub(crate) const fn lists(variable: Variable) -> Option<(&'static [List], Part)>
         Variable::FilesSizes => (&[List::FilesSizes], Part::Value),
         Variable::FilesTmpContent => (&[List::FilesContent], Part::Value),
         Variable::Geo => (&[List::Geo], Part::Value),
+        Variable::Graphql => (&[List::Graphql], Part::Value),
         Variable::MultipartPartHeaders => (&[List::PartHeaders], Part::Value),
         Variable::MultipartFilename => (&[List::MultipartFileNames], Part::Value),
         Variable::MultipartName => (&[List::MultipartNames], Part::Value),
