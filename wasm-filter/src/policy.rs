@@ -1,12 +1,13 @@
 //! A configuration at work: what is known of a request in, a verdict out.
 
 use crate::bots::Bots;
-use crate::config::{Asn, Config, FailureMode, Geo, Origin, PENDING_BODIES, RateLimit};
+use crate::config::{Asn, Config, FailureMode, Geo, Origin, PENDING_BODIES};
 use crate::facts::{Facts, Patched};
 use crate::feed::{Feed, Source};
 use crate::guard::Guard;
 use crate::lease::{LeaseTable, LeaseTables, Lending, Wished};
 use crate::pending::PendingBodies;
+use crate::rate_limit::RateLimit;
 use crate::seed::Seed;
 use crate::shared::SharedData;
 use crate::table::Table;

@@ -1,9 +1,9 @@
 //! The limits among the checks: which apply, and what each says.
 
 use super::{Case, Judgement, Policy, Reason, SECOND_NS, Standing, Verdict};
-use crate::config::{Away, KeyPart, RateLimit};
 use crate::facts::{Facts, Fingerprint};
 use crate::lease::Wished;
+use crate::rate_limit::{Away, KeyPart, RateLimit};
 use crate::shared::{HostError, SharedData};
 use crate::table::Taken;
 use glacis_limits::lease::borrower::{RETRY_NS, Spent, Wish};
