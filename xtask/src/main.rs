@@ -31,6 +31,7 @@ mod newcomer;
 mod pins;
 mod release;
 mod second_opinion;
+mod settings;
 mod slowest;
 mod steps;
 mod suite;
