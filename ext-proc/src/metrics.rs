@@ -2,6 +2,7 @@
 //! [`table`], once, and in `docs/reference/metrics.md`, which is made from it.
 
 mod coraza;
+mod label;
 mod reference;
 mod rule_hits;
 pub(crate) mod table;
