@@ -12,11 +12,13 @@ use glacis_rules::Defaults;
 
 use crate::ruleset::Rules;
 pub(crate) use options::{
-    BanAction, BansOptions, BundleOptions, CompletionsOptions, EvalOptions, ExplainOptions,
+    BanAction, BansOptions, BundleOptions, CompletionsOptions, EvalOptions, ExplainOptions, Form,
     FtwOptions, GeoAction, GeoOptions, ImportForm, ImportOptions, InputOptions, LearnFormat,
     LearnOptions, LintFormat, LintOptions, ManOptions, PatchForm, PatchesOptions, ProfileOptions,
-    QuantifyOptions, StatusOptions, TrainOptions, WeightsFile,
+    QuantifyOptions, StatusOptions, TrainOptions,
 };
+
+pub(crate) use values::WeightsFile;
 
 /// The version, the commit, and the CRS that it was tested with.
 pub(crate) const VERSION: &str = concat!(

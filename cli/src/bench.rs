@@ -26,9 +26,9 @@ use serde_json::value::RawValue;
 
 use crate::{
     arguments::EvalOptions,
-    eval::Lines,
     input,
     inspect::{inspect, status},
+    lines::Lines,
     output::{self, Fault, Outcome},
     record::Record,
     ruleset, second_opinion,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     arguments::InputOptions,
-    eval::Lines,
+    lines::Lines,
     output::{self, Fault},
 };
 

@@ -9,9 +9,9 @@ use glacis_rules::Date;
 
 use crate::{
     arguments::{LearnFormat, LearnOptions},
-    eval::Lines,
     input::har,
     inspect::now,
+    lines::Lines,
     output::{self, Fault, Outcome},
     ruleset::Rebuilt,
 };

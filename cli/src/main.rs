@@ -20,6 +20,7 @@ mod import;
 mod input;
 mod inspect;
 mod learn;
+mod lines;
 mod lint;
 mod manual;
 mod output;

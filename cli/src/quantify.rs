@@ -21,13 +21,12 @@ use glacis_engine::{Parts, Program, RuleEngine, Transaction};
 use glacis_explain::{Occasion, Request};
 
 use crate::{
-    arguments::QuantifyOptions,
-    eval::Lines,
+    arguments::{Form, QuantifyOptions},
     inspect::now,
+    lines::Lines,
     output::{self, Fault, Outcome},
     ruleset::{self, Rules},
 };
-pub(crate) use input::Form;
 use input::Payload;
 use report::Report;
 

@@ -13,8 +13,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     arguments::TrainOptions,
-    eval::{Line, Lines, evaluate},
+    eval::evaluate,
     inspect::now,
+    lines::{Line, Lines},
     output::{self, Fault, Outcome},
     ruleset::{self, Rules},
 };

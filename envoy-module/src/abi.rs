@@ -186,7 +186,7 @@ fn load_callbacks() -> Result<(), &'static str> {
 }
 
 /// Writes a line to Envoy's log. Any thread may.
-pub(crate) fn log(level: Level, text: &str) {
+fn log(level: Level, text: &str) {
     let level = match level {
         Level::Info => 2,
         Level::Warn => 3,
@@ -199,7 +199,7 @@ pub(crate) fn log(level: Level, text: &str) {
 }
 
 /// Whether Envoy only checks its configuration.
-pub(crate) fn is_validation_mode() -> bool {
+fn is_validation_mode() -> bool {
     // SAFETY: it takes nothing.
     CALLBACKS.get().is_some_and(|callbacks| unsafe { (callbacks.is_validation_mode)() })
 }

@@ -23,9 +23,9 @@ use glacis_service::{
 };
 
 use self::{
-    evaluation::{Done, Early, Evaluation, OwnedHead, own_fields},
+    evaluation::{Done, Early, Evaluation, OwnedHead, begin, own_fields},
     late_body::{Begun, Known},
-    messages::{Meanwhile, begin},
+    messages::Meanwhile,
 };
 use crate::{
     filter::Filter,

@@ -1,7 +1,7 @@
 //! The WAF inside Envoy: a native dynamic module, `libglacis.so`.
 //!
 //! Envoy loads the library and calls its hooks (`abi`) on the threads that serve. `exchange` mirrors the state of one
-//! HTTP stream and asks the inspector for decisions; `filter` has what all streams of a configuration share. Long
+//! HTTP stream and asks the inspector for decisions; `filter` is a configuration, `shared` what all of its streams share. Long
 //! evaluations run on threads of the library (`waiting`), and Envoy's scheduler resumes the stream.
 //!
 //! Invariants: `abi` is the only module with `unsafe` code. Envoy's memory is borrowed within a hook only. A panic ends
@@ -21,6 +21,7 @@ mod programs;
 mod reload;
 mod route;
 mod rulesets;
+mod shared;
 mod startup;
 mod stream;
 mod timer;

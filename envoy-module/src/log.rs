@@ -1,6 +1,7 @@
-//! What the libraries of this module log, as lines of Envoy's log.
+//! Lines of Envoy's log, and what the libraries of this module log as such lines.
 
 use core::fmt::{self, Write as _};
+use std::sync::OnceLock;
 
 use tracing::{
     Event, Metadata, Subscriber,
@@ -8,13 +9,27 @@ use tracing::{
     span::{Attributes, Id, Record},
 };
 
-use crate::{abi, stream::Level};
+use crate::stream::Level;
 
 /// Hands events over; it knows no spans, which only services have.
 struct EnvoyLog;
 
-/// Begins to hand over what is logged from now on.
-pub(crate) fn init() {
+/// Writes a line to Envoy's log.
+type WriteLine = fn(Level, &str);
+
+static ENVOY: OnceLock<WriteLine> = OnceLock::new();
+
+/// Writes a line to Envoy's log. Any thread may; before Envoy has initialised the library, nothing is written.
+pub(crate) fn line(level: Level, text: &str) {
+    if let Some(write) = ENVOY.get() {
+        write(level, text);
+    }
+}
+
+/// Writes lines by `write`, and hands over what is logged from now on.
+pub(crate) fn init(write: WriteLine) {
+    // Envoy may initialise the library several times, always with the same function.
+    let _ = ENVOY.set(write);
     // Another copy of this library has its own; within one, the first stays.
     let _ = tracing::subscriber::set_global_default(EnvoyLog);
 }
@@ -55,9 +70,9 @@ impl Subscriber for EnvoyLog {
             tracing::Level::WARN => Level::Warn,
             _ => Level::Info,
         };
-        let mut line = Line::default();
-        event.record(&mut line);
-        abi::log(level, &format!("glacis: {}{}", line.message, line.fields));
+        let mut said = Line::default();
+        event.record(&mut said);
+        line(level, &format!("glacis: {}{}", said.message, said.fields));
     }
 
     fn enter(&self, _: &Id) {}

@@ -7,11 +7,11 @@ use glacis_rules::Date;
 use glacis_service::now;
 
 use crate::{
-    abi,
     config::Config,
-    filter::Shared,
     in_use::{InUse, Rules},
+    log,
     rulesets::Rulesets,
+    shared::Shared,
     stream::Level,
     watch::Stop,
 };
@@ -70,7 +70,7 @@ impl Loader {
                 {
                     let text = format!("glacis: there are no rules, requests get 503: {message}");
                     self.refused = Some(message);
-                    abi::log(Level::Error, &text);
+                    log::line(Level::Error, &text);
                 }
             }
         }
@@ -104,7 +104,7 @@ impl Loader {
                 let text =
                     format!("glacis: the rules in use stay, the new ones are refused: {message}");
                 self.shared.reloaded(false);
-                abi::log(Level::Error, &text);
+                log::line(Level::Error, &text);
             }
         }
     }

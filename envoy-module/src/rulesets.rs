@@ -12,7 +12,7 @@ use glacis_inspector::{Pool, Profiles, SecondOpinion, Settings, TruncatedBody};
 use glacis_rules::{Date, Record, RecordingSource, exclusion_rules};
 use glacis_service::now;
 
-use crate::{abi, config::Config, programs::program, stream::Level};
+use crate::{config::Config, log, programs::program, stream::Level};
 
 /// Inspectors that a profile keeps for reuse, each with some hundred kilobytes.
 const POOLED_MAX: usize = 16;
@@ -130,14 +130,14 @@ impl Rulesets {
         for (name, profile) in self.profiles.iter() {
             let program = profile.pool.program();
             for warning in program.warnings() {
-                abi::log(Level::Warn, &format!("glacis: profile {name}: {warning}"));
+                log::line(Level::Warn, &format!("glacis: profile {name}: {warning}"));
             }
             let (rules, hash) = (program.rule_count(), program.hash());
             let text = format!("glacis: profile {name}: {rules} rules are loaded, ruleset {hash}");
-            abi::log(Level::Info, &text);
+            log::line(Level::Info, &text);
         }
         for expired in self.exclusions.iter().filter(|loaded| loaded.expired) {
-            abi::log(Level::Warn, &format!("glacis: {expired}"));
+            log::line(Level::Warn, &format!("glacis: {expired}"));
         }
     }
 

@@ -1,6 +1,19 @@
-//! Whether Envoy serves already: what may take a while on its main thread, and what may not.
+//! Whether Envoy serves already: what may take a while on its main thread, and what may not. Whether it ever will.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::OnceLock};
+
+static VALIDATION_MODE: OnceLock<fn() -> bool> = OnceLock::new();
+
+/// Has `is_validation_mode` answer from now on.
+pub(crate) fn init(is_validation_mode: fn() -> bool) {
+    // Envoy may initialise the library several times, always with the same function.
+    let _ = VALIDATION_MODE.set(is_validation_mode);
+}
+
+/// Whether Envoy only checks its configuration.
+pub(crate) fn is_validation_mode() -> bool {
+    VALIDATION_MODE.get().is_some_and(|is_validation_mode| is_validation_mode())
+}
 
 /// How Envoy names the threads that serve (`WorkerImpl::start`).
 const WORKER: &[u8] = b"wrk:";

@@ -12,7 +12,7 @@ use glacis_service::{
 use http::{Method, StatusCode};
 use serde::Serialize;
 
-use crate::{ban_desk::BanDesk, service::Shared};
+use crate::{ban_desk::BanDesk, shared::Shared};
 
 /// Answers on the admin port.
 #[derive(Debug)]

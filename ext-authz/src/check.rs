@@ -19,7 +19,7 @@ use crate::{
     policy::{Decided, Policy},
     profile::{Found, Occasion, Profile},
     rate_limit::{Outcome, RateLimit, outcome},
-    service::Shared,
+    shared::Shared,
     step::Step,
     subject::Subject,
     wire::Asked,

@@ -33,6 +33,9 @@ pub use rate_limit::{
 };
 pub use rules::{Mode, PartialBody, ProfileConfig};
 
+/// What is wrong in the configuration: a key, and what to write there.
+pub(crate) type Wrong = (String, String);
+
 /// Refusals of limits that may be cached: each takes some 300 bytes.
 const OVER_LIMIT_ENTRIES_MAX: usize = 1_048_576;
 

@@ -18,7 +18,7 @@ use prometheus_client::{
 use crate::{
     alarm::Alarm,
     answer::{Facts, Reason},
-    rate_limit::OF_CLIENT,
+    limit_name::OF_CLIENT,
 };
 use glacis_inspector::Uninspected;
 pub use reference::metrics_reference;

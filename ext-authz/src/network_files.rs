@@ -14,9 +14,8 @@ use glacis_limits::{
 use glacis_rules::RecordingSource;
 
 use crate::{
-    config::{Config, KeyPart, Matches},
+    config::{Config, KeyPart, Matches, Wrong},
     lists::{BANS, Text, Texts},
-    policy::Wrong,
 };
 
 /// Entries of one list of networks.

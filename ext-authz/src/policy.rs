@@ -21,11 +21,12 @@ use crate::{
     api_key::{Client, Found, Key, KeyHash, Keys, Place, is_plain_name},
     ban::Scenario,
     claim::{Wanted, has_scopes},
-    config::{Action, AmbiguousPaths, ApiKeys, Config, LimitOrder, PolicyConfig, Require},
+    config::{Action, AmbiguousPaths, ApiKeys, Config, LimitOrder, PolicyConfig, Require, Wrong},
+    limit_name::why_taken,
     lists::Texts,
     network_files,
     profile::Profile,
-    rate_limit::{RateLimit, why_taken},
+    rate_limit::RateLimit,
     subject::{Filter, Subject, countries, has_tag},
     wire::Asked,
 };
@@ -77,9 +78,6 @@ struct Rule {
     key_scopes: Option<Vec<String>>,
     token: Option<(Vec<String>, Vec<Wanted>)>,
 }
-
-/// What is wrong in the configuration: a key, and what to write there.
-pub(crate) type Wrong = (String, String);
 
 /// What policies say of a request.
 #[derive(Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use glacis_service::{
     reload::{Reload, attempt},
 };
 
-use crate::{config::Config, policy::Policy, service::Shared};
+use crate::{config::Config, policy::Policy, shared::Shared};
 
 /// A configuration that was read, with all that it names.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use core::{net::SocketAddr, time::Duration};
 use std::{
     path::Path,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, RwLock},
     time::Instant,
 };
 
@@ -11,7 +11,7 @@ use envoy_types::pb::envoy::service::auth::v3::{
     CheckRequest, CheckResponse,
     authorization_server::{Authorization, AuthorizationServer},
 };
-use glacis_limit_store::{Bans, Redis, Store};
+use glacis_limit_store::{Bans, Store};
 use glacis_rules::Record;
 use glacis_service::{
     Evaluators, Priority, Readiness, Waiting, alarm::AlarmLog, command::Failure, files, now,
@@ -23,7 +23,6 @@ use tonic::{Request, Response, Status, metadata::MetadataMap, service::Routes};
 
 use crate::{
     admin::Admin,
-    alarm::Alarm,
     answer::{Answer, Reason},
     check::{Patience, Undecided},
     config::Config,
@@ -31,6 +30,7 @@ use crate::{
     metrics::{ErrorKind, Metrics},
     policy::Policy,
     reload::Reloader,
+    shared::Shared,
     store::{self, Opened},
     unreadable,
 };
@@ -38,40 +38,6 @@ use crate::{
 /// Evaluations that may wait for such a thread, of which there are as many as cores. (ext-proc has keys for both:
 /// it is the one to which Envoys send all bodies.)
 const EVALUATIONS_MAX: usize = 64;
-
-/// What all Checks share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    policy: RwLock<Arc<Policy>>,
-    pub(crate) store: Arc<dyn Store>,
-    /// The same without a cache.
-    plain_store: Arc<dyn Store>,
-    /// The line of the store, where it is one to Redis.
-    pub(crate) redis: Option<Redis>,
-    pub(crate) bans: Arc<Bans>,
-    pub(crate) evaluators: Evaluators,
-    pub(crate) metrics: Metrics,
-    alarms: AlarmLog,
-    /// Whether a Check was turned away since it was last asked.
-    pub(crate) reloads: Reloads,
-}
-
-impl Shared {
-    /// What is in use now.
-    pub(crate) fn policy(&self) -> Arc<Policy> {
-        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Puts another policy to use. Checks that have begun keep theirs.
-    pub(crate) fn replace(&self, policy: Policy) {
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
-    }
-
-    pub(crate) fn alarm(&self, alarm: Alarm) {
-        self.metrics.alarm(alarm);
-        self.alarms.say(alarm.name(), alarm.words());
-    }
-}
 
 /// The authorization service.
 #[derive(Clone, Debug)]

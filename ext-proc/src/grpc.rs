@@ -14,6 +14,7 @@ use tonic::{
     codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
     codegen::{BoxFuture, Service, http},
     server::{Grpc, NamedService, StreamingService},
+    service::Routes,
 };
 
 use crate::{
@@ -43,6 +44,15 @@ impl Server {
     /// Messages beyond `message_bytes_max` end their stream with an error.
     pub(crate) const fn new(processor: Processor, message_bytes_max: usize) -> Self {
         Self { processor, message_bytes_max }
+    }
+}
+
+impl Processor {
+    /// The service, to be served.
+    #[must_use]
+    pub fn routes(self) -> Routes {
+        let message_bytes_max = self.message_bytes_max;
+        Routes::new(Server::new(self, message_bytes_max))
     }
 }
 

@@ -2,7 +2,9 @@
 //! [`table`], once, and in `docs/reference/metrics.md`, which is made from it.
 
 mod coraza;
+mod label;
 mod reference;
+mod rule_evidence;
 mod rule_hits;
 pub(crate) mod table;
 
@@ -29,7 +31,7 @@ use crate::{
     envoy_canary::EnvoyCanaryMetrics,
     out_of_band::OutOfBandMetrics,
     reply::Part,
-    rule_evidence::{self, RuleEvidence},
+    rule_evidence::RuleEvidence,
     ruleset::Rulesets,
     shadow::{Shadow, ShadowMetrics},
 };

@@ -16,9 +16,13 @@ use envoy_types::pb::envoy::{
     r#type::v3::{HttpStatus, StatusCode},
 };
 use glacis_inspector::Reply;
+use tonic::Status;
 
 use crate::wire::BodyMode;
 pub(crate) use metadata::metadata;
+
+/// What a message is answered.
+pub(crate) type Answered = Result<Vec<Answer>, Status>;
 
 /// `ProcessingResponse` of Envoy, with the dynamic metadata as the bytes of its message.
 #[derive(Clone, PartialEq, prost::Message)]

@@ -5,19 +5,11 @@
 //! be banned wrongly. Rules with much of the first and nothing of the second are those to look at first when
 //! exclusions are written.
 
-use core::{fmt, net::IpAddr};
+use core::net::IpAddr;
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
-    metrics::counter::ConstCounter,
-};
-
-use crate::metrics::table;
 
 /// Rules that have counters. Further ones that match have none.
 pub(crate) const RULES_MAX: usize = 200;
@@ -94,6 +86,11 @@ impl RuleEvidence {
         self.lock().rules.get(&rule).copied().unwrap_or_default()
     }
 
+    /// Of all rules that were counted.
+    pub(crate) fn all(&self) -> Vec<(u32, Evidence)> {
+        self.lock().rules.iter().map(|(rule, evidence)| (*rule, *evidence)).collect()
+    }
+
     /// Forgets rules that are no longer loaded.
     pub(crate) fn keep(&self, is_loaded: impl Fn(u32) -> bool) {
         self.lock().rules.retain(|rule, _| is_loaded(*rule));
@@ -125,34 +122,6 @@ impl Inner {
         if rules.len() < CLIENT_RULES_MAX && !rules.contains(&rule) {
             rules.push(rule);
         }
-    }
-}
-
-/// The family `glacis_rule_evidence`.
-#[derive(Debug)]
-pub(crate) struct ByRule(pub(crate) RuleEvidence);
-
-#[derive(Debug, EncodeLabelSet)]
-struct Label {
-    rule_id: String,
-    of: &'static str,
-}
-
-impl Collector for ByRule {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let rules: Vec<(u32, Evidence)> =
-            self.0.lock().rules.iter().map(|(rule, evidence)| (*rule, *evidence)).collect();
-        if rules.is_empty() {
-            return Ok(());
-        }
-        let mut family = table::RULE_EVIDENCE.descriptor(&mut encoder)?;
-        for (rule, evidence) in rules {
-            for (of, count) in OUTCOMES.into_iter().zip([evidence.served, evidence.banned]) {
-                let label = Label { rule_id: rule.to_string(), of };
-                ConstCounter::new(count).encode(family.encode_family(&label)?)?;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -2,11 +2,10 @@
 
 use core::{
     future::Future as _,
-    panic::AssertUnwindSafe,
     pin::Pin,
     task::{Context, Poll},
 };
-use std::{collections::VecDeque, fmt, io, panic::catch_unwind, path::Path, sync::Arc};
+use std::{collections::VecDeque, fmt, io, path::Path, sync::Arc};
 
 use glacis_host::admission::{OpenStream, Streams};
 use glacis_inspector::Rejection;
@@ -14,7 +13,7 @@ use glacis_rules::Record;
 use glacis_service::{Readiness, overload};
 use tokio::time::{Sleep, sleep};
 use tokio_stream::Stream;
-use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap, service::Routes};
+use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap};
 
 use crate::{
     admin::Admin,
@@ -23,20 +22,17 @@ use crate::{
     canary,
     config::Config,
     document::Document,
-    envoy_canary, grpc,
+    envoy_canary,
     metrics::{ErrorKind, Metrics},
     reload::Reloader,
-    reply::Answer,
+    reply::{Answer, Answered},
     ruleset::{Host, Rulesets},
-    session::{HEAD_PATIENCE, Session},
+    session::{HEAD_PATIENCE, INLINE_HEAD_BYTES_MAX, Session},
     shared::Shared,
     trace::Tracer,
     wire::{Incoming, Message, ProcessingRequest, WireError},
-    work::{Crowded, Lost, Work},
+    work::{Crowded, Lost, Work, answer, guarded, internal},
 };
-
-/// Bytes of headers that are evaluated at once. Larger ones are rare, and may take milliseconds.
-pub(crate) const INLINE_HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// The key of gRPC metadata that names a profile.
 const PROFILE_HEADER: &str = "glacis-profile";
@@ -45,7 +41,7 @@ const PROFILE_HEADER: &str = "glacis-profile";
 #[derive(Clone, Debug)]
 pub struct Processor {
     shared: Arc<Shared>,
-    message_bytes_max: usize,
+    pub(crate) message_bytes_max: usize,
 }
 
 impl Processor {
@@ -93,13 +89,6 @@ impl Processor {
     pub fn admin(&self, document: Document, readiness: &Readiness) -> Admin {
         Admin::new(Arc::clone(&self.shared), document, readiness.clone())
     }
-
-    /// The service, to be served.
-    #[must_use]
-    pub fn routes(self) -> Routes {
-        let message_bytes_max = self.message_bytes_max;
-        Routes::new(grpc::Server::new(self, message_bytes_max))
-    }
 }
 
 impl Processor {
@@ -145,9 +134,6 @@ pub(crate) struct Answers {
     shared: Arc<Shared>,
     _stream: OpenStream,
 }
-
-/// What a message is answered.
-pub(crate) type Answered = Result<Vec<Answer>, Status>;
 
 enum State {
     /// For the next message.
@@ -321,24 +307,6 @@ fn body_bytes(session: &Session, message: &Incoming) -> Option<usize> {
         Message::RequestHeaders(_) | Message::ResponseHeaders(_) => return None,
     };
     Some(session.body_bytes()?.saturating_add(more))
-}
-
-/// Answers a message, and makes an error of a panic: a bug must not be a way past the rules.
-pub(crate) fn answer(session: &mut Session, message: Incoming) -> Answered {
-    guarded(session, |session| session.answer(message))
-}
-
-fn guarded(session: &mut Session, answer: impl FnOnce(&mut Session) -> Answered) -> Answered {
-    catch_unwind(AssertUnwindSafe(|| answer(session))).unwrap_or_else(|_| {
-        session.give_up();
-        session.shared().metrics().error(ErrorKind::Panic);
-        tracing::error!("inspection panicked: a bug; the stream ends with an error");
-        Err(internal())
-    })
-}
-
-fn internal() -> Status {
-    Status::internal("inspection failed")
 }
 
 /// The end of a stream that Envoy has closed. If it did so while a verdict was due, OK would be a verdict.

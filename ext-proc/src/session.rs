@@ -16,7 +16,7 @@ mod watched;
 use std::{sync::Arc, time::Instant};
 
 use before_body::Awaited;
-pub(crate) use before_body::HEAD_PATIENCE;
+pub(crate) use before_body::{HEAD_PATIENCE, INLINE_HEAD_BYTES_MAX};
 use framing::{after_body, end_of};
 use glacis_engine::Deadline;
 use glacis_host::admission::Share;
@@ -28,6 +28,7 @@ use glacis_service::{
     chance::{lot, random_id},
     clock, now,
 };
+pub(crate) use rejected::Fallback;
 use tonic::Status;
 
 use crate::{

@@ -1,11 +1,12 @@
-//! One long evaluation, as the stream that waits for it sees it.
+//! Evaluations: one on the thread of its stream, or a long one as the stream that waits for it sees it.
 
 use core::{
     future::Future,
+    panic::AssertUnwindSafe,
     pin::Pin,
     task::{Context, Poll},
 };
-use std::{sync::Arc, time::Instant};
+use std::{panic::catch_unwind, sync::Arc, time::Instant};
 
 use glacis_host::admission::Share;
 use glacis_inspector::Rejection;
@@ -14,12 +15,12 @@ use tokio::{
     sync::oneshot,
     time::{Sleep, sleep_until},
 };
+use tonic::Status;
 
 use crate::{
-    metrics::Metrics,
-    reply::Answer,
-    service::{Answered, answer},
-    session::Session,
+    metrics::ErrorKind,
+    reply::Answered,
+    session::{Fallback, Session},
     wire::Incoming,
 };
 
@@ -31,22 +32,6 @@ pub(crate) struct Work {
     timer: Option<Pin<Box<Sleep>>>,
     _waiting: Waiting,
     fallback: Option<Box<Fallback>>,
-}
-
-/// The answer if there will be no verdict in time.
-#[derive(Debug)]
-pub(crate) struct Fallback {
-    pub(crate) answer: Answer,
-    /// The verdict of the receipt in it.
-    pub(crate) verdict: &'static str,
-}
-
-impl Fallback {
-    /// The answer, which is counted as it is given: mostly the verdict comes in time, with a receipt of its own.
-    pub(crate) fn given(self, metrics: &Metrics) -> Answer {
-        metrics.receipt(self.verdict);
-        self.answer
-    }
 }
 
 /// The session, with the answer.
@@ -154,4 +139,27 @@ impl Future for Work {
             Some(Poll::Pending) | None => Poll::Pending,
         }
     }
+}
+
+/// Answers a message, and makes an error of a panic: a bug must not be a way past the rules.
+pub(crate) fn answer(session: &mut Session, message: Incoming) -> Answered {
+    guarded(session, |session| session.answer(message))
+}
+
+/// The same for anything else that a session is asked.
+pub(crate) fn guarded(
+    session: &mut Session,
+    answer: impl FnOnce(&mut Session) -> Answered,
+) -> Answered {
+    catch_unwind(AssertUnwindSafe(|| answer(session))).unwrap_or_else(|_| {
+        session.give_up();
+        session.shared().metrics().error(ErrorKind::Panic);
+        tracing::error!("inspection panicked: a bug; the stream ends with an error");
+        Err(internal())
+    })
+}
+
+/// The end of a stream whose evaluation was lost.
+pub(crate) fn internal() -> Status {
+    Status::internal("inspection failed")
 }

@@ -4,6 +4,7 @@ use crate::{
     grpc,
     json::push_string,
     request::{Header, find, has_grpc_headers},
+    status::title,
 };
 
 /// Bytes of `Accept` that are looked at.
@@ -174,24 +175,6 @@ fn problem(status: u16, request_id: &str) -> String {
     push_string(&mut out, request_id);
     out.push('}');
     out
-}
-
-pub(crate) const fn title(status: u16) -> &'static str {
-    match status {
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "Not Found",
-        406 => "Not Acceptable",
-        413 => "Content Too Large",
-        415 => "Unsupported Media Type",
-        429 => "Too Many Requests",
-        431 => "Request Header Fields Too Large",
-        451 => "Unavailable For Legal Reasons",
-        500 => "Internal Server Error",
-        503 => "Service Unavailable",
-        _ => "Refused",
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a client of gRPC is told of a refusal: a code and a message in trailers, instead of a page.
 
-use crate::block_page::title;
+use crate::status::title;
 
 /// The code (gRPC's `statuscodes`) for a refusal with an HTTP status.
 ///

@@ -32,6 +32,7 @@ mod rejection;
 mod request;
 mod sample;
 mod settings;
+mod status;
 mod time;
 
 pub use audit::AuditFormat;

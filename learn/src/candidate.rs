@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use glacis_rules::{Exclusion, exclusion_rules};
+use glacis_rules::{Exclusion, ExclusionEvidence, exclusion_rules};
 
 use crate::{
     learner::Learner,
@@ -144,6 +144,16 @@ impl Candidates {
 }
 
 impl Evidence {
+    /// How much of it there is.
+    pub(crate) fn counted(&self) -> ExclusionEvidence {
+        let count = |set: usize| u64::try_from(set).unwrap_or(u64::MAX);
+        ExclusionEvidence {
+            requests: count(self.observations.len()),
+            clients: count(self.clients.iter().flatten().count()),
+            days: count(self.days.len()),
+        }
+    }
+
     fn add(
         &mut self,
         learner: &Learner,

@@ -8,15 +8,14 @@ use std::{
 };
 
 use glacis_engine::{BuildErrors, Program, RuleEngine, Transaction};
-use glacis_explain::{Bytes, Occasion, Rebuild, Request, inspect};
+use glacis_explain::{Bytes, Occasion, Request, inspect};
 use glacis_rules::Date;
 
 use crate::{
     attacks::Attacks,
-    observe::{Refused, Unlearnable, refused},
-    poison::{ORDINARY_MIN, Sign, mark_clients, sign_of},
-    report::Learned,
-    select,
+    observation::{Observation, Sign},
+    observe::{Unlearnable, refused},
+    poison::{ORDINARY_MIN, mark_clients, sign_of},
     template::Templates,
     view::{View, Viewer},
 };
@@ -84,22 +83,6 @@ pub struct Totals {
     pub clients: u64,
     /// Days; 0 when no request has a time.
     pub days: u64,
-}
-
-/// A blocked request.
-#[derive(Debug)]
-pub(crate) struct Observation {
-    pub(crate) request: Request,
-    pub(crate) host: String,
-    /// As rules see it.
-    pub(crate) path: String,
-    pub(crate) client: Option<u64>,
-    pub(crate) day: Option<u64>,
-    /// Why it is blocked; more where it still is with what was found so far.
-    pub(crate) rounds: Vec<Refused>,
-    pub(crate) sign: Option<Sign>,
-    /// Why nothing lets it pass.
-    pub(crate) hopeless: Option<&'static str>,
 }
 
 /// Values of a parameter in requests that are not blocked.
@@ -211,11 +194,8 @@ impl Learner {
         self.observations.push(observation);
     }
 
-    /// The exclusions that follow from what was observed; `rules` builds the same rules with more before or behind them.
-    ///
-    /// # Errors
-    /// When the rules cannot be built again.
-    pub fn learn<R: Rebuild>(mut self, rules: &mut R) -> Result<Learned, R::Fault> {
+    /// Adds up the input, and marks the requests that are no evidence beside all others.
+    pub(crate) fn finish(&mut self) {
         self.totals.hosts = u64::try_from(self.clients.len()).unwrap_or(u64::MAX);
         self.totals.clients = u64::try_from(self.names.len()).unwrap_or(u64::MAX);
         self.totals.days = u64::try_from(self.days.len()).unwrap_or(u64::MAX);
@@ -234,7 +214,6 @@ impl Learner {
             }
         }
         mark_clients(&mut self.observations, &self.clients);
-        select::select(self, rules)
     }
 
     /// The least that an exclusion needs: requests, clients, days.

@@ -18,6 +18,7 @@ mod candidate;
 mod check;
 mod inject;
 mod learner;
+mod observation;
 mod observe;
 mod paths;
 mod poison;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::learner::Observation;
+use crate::observation::{Observation, Sign};
 
 /// Kinds of attacks that one request may look like, together with [`MANY_FAMILIES_FACTOR`].
 const FAMILIES_MAX: usize = 2;
@@ -18,34 +18,6 @@ const CLIENT_FAMILIES_MAX: usize = 2;
 
 /// Ordinary values of a parameter from which on it is known to hold identifiers only.
 pub(crate) const ORDINARY_MIN: u64 = 20;
-
-/// Why a request is no evidence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sign {
-    KnownAttack,
-    Scanner,
-    ManyFamilies,
-    HighScore,
-    Attacker,
-    ManyKinds,
-    Outlier,
-}
-
-impl Sign {
-    pub(crate) const fn text(self) -> &'static str {
-        match self {
-            Self::KnownAttack => "the request carries a known attack",
-            Self::Scanner => "a rule for scanners matched",
-            Self::ManyFamilies => "the request looks like several kinds of attacks",
-            Self::HighScore => "the score is far above the threshold",
-            Self::Attacker => "the client has sent attacks",
-            Self::ManyKinds => {
-                "the client is blocked for several kinds of attacks where no other client is"
-            }
-            Self::Outlier => "the parameter holds identifiers only in other requests",
-        }
-    }
-}
 
 /// Whether a request alone looks like an attack; `signed` when it carries a known one.
 pub(crate) fn sign_of(observation: &Observation, signed: bool) -> Option<Sign> {

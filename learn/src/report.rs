@@ -7,7 +7,6 @@ use glacis_rules::{Exclusion, ExclusionEvidence, write_exclusions};
 use crate::{
     candidate::{Candidates, Evidence, Key},
     learner::{Learner, Totals},
-    select::counted,
     values::Values,
 };
 
@@ -124,7 +123,7 @@ pub(crate) fn merged(
     );
     all.into_iter()
         .map(|(mut exclusion, evidence)| {
-            let seen = counted(&evidence);
+            let seen = evidence.counted();
             exclusion.owner = String::new();
             exclusion.reason = reason(&evidence, seen);
             (exclusion, seen)

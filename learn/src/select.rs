@@ -8,13 +8,14 @@ use std::{
 
 use glacis_engine::{Program, Transaction};
 use glacis_explain::{Rebuild, inspect};
-use glacis_rules::{EXCLUSIONS_MAX, Exclusion, ExclusionEvidence, exclusion_rules};
+use glacis_rules::{EXCLUSIONS_MAX, Exclusion, exclusion_rules};
 
 use crate::{
     candidate::{Candidates, Evidence, Key, candidates},
     check::{Checker, Left},
     inject::Place,
-    learner::{Learner, Observation, occasion},
+    learner::{Learner, occasion},
+    observation::Observation,
     observe::refused,
     report::{Declined, Learned},
     target::Target,
@@ -26,13 +27,6 @@ const ROUNDS_MAX: usize = 6;
 
 /// Rules that may be left out as a whole: about the protocol, not about attacks.
 const PROTOCOL_RULES: [core::ops::RangeInclusive<u32>; 2] = [911_000..=911_999, 920_000..=922_999];
-
-impl Observation {
-    /// Whether it is evidence.
-    pub(crate) const fn counts(&self) -> bool {
-        self.sign.is_none() && self.hopeless.is_none()
-    }
-}
 
 /// What has been decided so far.
 #[derive(Default)]
@@ -46,7 +40,18 @@ struct Decisions {
     passing: BTreeSet<usize>,
 }
 
-pub(crate) fn select<R: Rebuild>(mut learner: Learner, rules: &mut R) -> Result<Learned, R::Fault> {
+impl Learner {
+    /// The exclusions that follow from what was observed; `rules` builds the same rules with more before or behind them.
+    ///
+    /// # Errors
+    /// When the rules cannot be built again.
+    pub fn learn<R: Rebuild>(mut self, rules: &mut R) -> Result<Learned, R::Fault> {
+        self.finish();
+        select(self, rules)
+    }
+}
+
+fn select<R: Rebuild>(mut learner: Learner, rules: &mut R) -> Result<Learned, R::Fault> {
     let mut checker = Checker::new(Arc::clone(&learner.program), Rc::clone(&learner.attacks));
     let mut decisions = Decisions::default();
     let mut found = Candidates::default();
@@ -403,14 +408,4 @@ fn declined(learner: &Learner, decisions: &Decisions, found: &Candidates) -> Vec
     }
     all.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.subject.cmp(&b.subject)));
     all
-}
-
-/// Counts of what speaks for an exclusion.
-pub(crate) fn counted(evidence: &Evidence) -> ExclusionEvidence {
-    let count = |set: usize| u64::try_from(set).unwrap_or(u64::MAX);
-    ExclusionEvidence {
-        requests: count(evidence.observations.len()),
-        clients: count(evidence.clients.iter().flatten().count()),
-        days: count(evidence.days.len()),
-    }
 }

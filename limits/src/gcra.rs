@@ -26,8 +26,8 @@
 //! # Ok::<(), glacis_limits::token_bucket::BucketError>(())
 //! ```
 
-use crate::meter::Meter;
-use crate::token_bucket::{BACKWARDS_TOLERANCE_NS, BucketError, Decision};
+use crate::meter::{Decision, Meter};
+use crate::token_bucket::{BACKWARDS_TOLERANCE_NS, BucketError};
 
 /// The longest burst in time: 73 years. Beyond it sums with the time of day could wrap.
 const BURST_NS_MAX: u64 = 1 << 61;

@@ -3,8 +3,21 @@
 //! [`TokenBucket`](crate::token_bucket::TokenBucket) and [`Gcra`](crate::gcra::Gcra) both have it,
 //! so that a table is written once.
 
-use crate::token_bucket::Decision;
 use std::fmt::Debug;
+
+/// What [`Meter::take`] decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether the tokens were there, and have been taken.
+    pub allowed: bool,
+    /// Whole tokens left after this decision.
+    pub remaining: u32,
+    /// Nanoseconds until the same cost would be allowed; 0 if it was allowed, [`u64::MAX`] if it
+    /// is above the burst and so never will be.
+    pub retry_after_ns: u64,
+    /// Nanoseconds until the bucket is full again, if nothing else is taken.
+    pub reset_ns: u64,
+}
 
 /// The arithmetic of a limit, whose state for one client is a small value of a fixed size.
 pub trait Meter {

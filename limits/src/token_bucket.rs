@@ -22,6 +22,8 @@
 use crate::meter::Meter;
 use std::fmt;
 
+pub use crate::meter::Decision;
+
 /// How far the clock may go back before the bucket believes that it was set: 10 s.
 ///
 /// Threads of one process read the same clock within microseconds of each other, so small steps
@@ -52,20 +54,6 @@ pub struct BucketState {
     debt_units: u64,
     /// When the debt was last worked out.
     updated_ns: u64,
-}
-
-/// What [`TokenBucket::take`] decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// Whether the tokens were there, and have been taken.
-    pub allowed: bool,
-    /// Whole tokens left after this decision.
-    pub remaining: u32,
-    /// Nanoseconds until the same cost would be allowed; 0 if it was allowed, [`u64::MAX`] if it
-    /// is above the burst and so never will be.
-    pub retry_after_ns: u64,
-    /// Nanoseconds until the bucket is full again, if nothing else is taken.
-    pub reset_ns: u64,
 }
 
 /// Why a bucket cannot be made. The operator who wrote the numbers is to blame.

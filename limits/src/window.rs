@@ -28,7 +28,8 @@
 //! # Ok::<(), glacis_limits::window::WindowError>(())
 //! ```
 
-use crate::token_bucket::{BACKWARDS_TOLERANCE_NS, Decision};
+use crate::meter::Decision;
+use crate::token_bucket::BACKWARDS_TOLERANCE_NS;
 use std::fmt;
 
 const NS_PER_MS: u64 = 1_000_000;

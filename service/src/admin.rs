@@ -36,8 +36,8 @@ use tokio::{
 };
 
 use crate::{
+    accept::not_accepted,
     evaluators::{Evaluators, Priority},
-    listener::not_accepted,
     priority::give_way,
     readiness::Causes,
     telemetry::LogLevel,

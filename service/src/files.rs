@@ -14,7 +14,8 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
 
-use crate::listener::{self, BindError, not_accepted};
+use crate::accept::not_accepted;
+use crate::listener::{self, BindError};
 
 /// How long a client may take for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);

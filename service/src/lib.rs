@@ -8,6 +8,7 @@
 //!
 //! This crate knows nothing of rules.
 
+mod accept;
 pub mod admin;
 pub mod alarm;
 pub mod chance;
@@ -20,6 +21,7 @@ mod evaluators;
 pub mod files;
 mod listener;
 mod loss;
+mod metric_family;
 pub mod metrics;
 pub mod otlp;
 pub mod overload;

@@ -1,21 +1,14 @@
 //! Sockets.
 
-use core::{fmt, net::SocketAddr, time::Duration};
+use core::{fmt, net::SocketAddr};
 use std::{
     io,
     os::unix::fs::{FileTypeExt as _, PermissionsExt as _, chown},
 };
 
-use tokio::{
-    net::{TcpListener, UnixListener, UnixStream},
-    time::sleep,
-};
-use tokio_stream::{Stream, StreamExt as _};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use crate::{config::UnixSocket, tls::TlsError, token::TokenError};
-
-/// How long nothing is accepted after an error.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// An address that cannot be listened on, and why.
 #[derive(Debug)]
@@ -88,46 +81,4 @@ async fn bind_unix(socket: &UnixSocket) -> io::Result<UnixListener> {
     chown(path, socket.user, socket.group)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(socket.mode))?;
     Ok(listener)
-}
-
-/// Says that a connection for `what` was not accepted, and waits a moment: most likely there are no file
-/// descriptors left, and it would fail again at once.
-pub(crate) async fn not_accepted(what: &str, error: &io::Error) {
-    tracing::warn!(%error, "a connection for {what} was not accepted");
-    sleep(PAUSE).await;
-}
-
-/// Connections as they come. Of an error tonic says nothing, and asks for the next one at once: a process that has
-/// no descriptors left would take a whole core for it.
-pub(crate) fn patient<I>(
-    what: &'static str,
-    incoming: impl Stream<Item = io::Result<I>>,
-) -> impl Stream<Item = io::Result<I>> {
-    incoming.then(move |accepted| async move {
-        match accepted {
-            Err(error) => {
-                not_accepted(what, &error).await;
-                Err(error)
-            }
-            accepted => accepted,
-        }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn an_error_is_waited_out() {
-        let error = || io::Error::from(io::ErrorKind::Other);
-        let began = Instant::now();
-        let incoming = tokio_stream::iter([Err(error()), Ok(1), Err(error()), Ok(2)]);
-        let found: Vec<_> = patient("tests", incoming).collect().await;
-        let found: Vec<_> = found.into_iter().map(Result::ok).collect();
-        assert_eq!(found, [None, Some(1), None, Some(2)]);
-        assert!(began.elapsed() >= 2 * PAUSE, "{:?}", began.elapsed());
-    }
 }

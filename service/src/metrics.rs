@@ -1,19 +1,15 @@
-//! What metrics are called: one description for each family, from which its registration and its
-//! documentation are made; and what every service counts of itself.
+//! What every service counts of itself.
 
-use core::{
-    fmt::{Error, Write as _},
-    sync::atomic::AtomicU64,
-    time::Duration,
-};
+use core::{sync::atomic::AtomicU64, time::Duration};
 
 use prometheus_client::{
-    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder},
-    metrics::{MetricType, counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
-    registry::{Metric, Registry},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
 };
 
 use crate::{process, tls::TlsMetrics, token::TokenMetrics};
+
+pub use crate::metric_family::{Described, Kind, RESULTS, TABLE_HEAD, listed, result, rows};
 
 /// The labels of a family: `label!(KindLabel, kind: &'static str)`.
 #[macro_export]
@@ -24,153 +20,6 @@ macro_rules! label {
             $($field: $type),+
         }
     };
-}
-
-/// What a family measures in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// It only rises, but for restarts.
-    Counter,
-    /// It rises and falls.
-    Gauge,
-    /// How often values were up to each of its bounds.
-    Histogram,
-}
-
-impl Kind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
-    }
-}
-
-/// A family of metrics: all that is known of it before there is a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Described {
-    /// Its name as registered: for a counter without `_total`.
-    pub name: &'static str,
-    /// What it measures in.
-    pub kind: Kind,
-    /// The unit of its values, such as `requests` or `seconds`.
-    pub unit: &'static str,
-    /// The names of its labels.
-    pub labels: &'static [&'static str],
-    /// What it says; a sentence for people.
-    pub help: &'static str,
-}
-
-impl Described {
-    /// A counter.
-    #[must_use]
-    pub const fn counter(
-        name: &'static str,
-        unit: &'static str,
-        labels: &'static [&'static str],
-        help: &'static str,
-    ) -> Self {
-        Self { name, kind: Kind::Counter, unit, labels, help }
-    }
-
-    /// A gauge.
-    #[must_use]
-    pub const fn gauge(
-        name: &'static str,
-        unit: &'static str,
-        labels: &'static [&'static str],
-        help: &'static str,
-    ) -> Self {
-        Self { name, kind: Kind::Gauge, unit, labels, help }
-    }
-
-    /// A histogram.
-    #[must_use]
-    pub const fn histogram(
-        name: &'static str,
-        unit: &'static str,
-        labels: &'static [&'static str],
-        help: &'static str,
-    ) -> Self {
-        Self { name, kind: Kind::Histogram, unit, labels, help }
-    }
-
-    /// The name that queries use.
-    #[must_use]
-    pub fn queried(&self) -> String {
-        let end = if self.kind == Kind::Counter { "_total" } else { "" };
-        format!("{}{end}", self.name)
-    }
-
-    /// Registers `metric` as this family.
-    pub fn register(&self, registry: &mut Registry, metric: impl Metric) {
-        registry.register(self.name, self.help, metric);
-    }
-
-    /// Begins this family, for what is looked up when it is asked for.
-    ///
-    /// # Errors
-    /// When the text cannot be written.
-    pub fn descriptor<'e>(
-        &self,
-        encoder: &'e mut DescriptorEncoder<'_>,
-    ) -> Result<MetricEncoder<'e>, Error> {
-        let kind = match self.kind {
-            Kind::Counter => MetricType::Counter,
-            Kind::Gauge => MetricType::Gauge,
-            Kind::Histogram => MetricType::Histogram,
-        };
-        // The library ends a sentence itself, where metrics are registered.
-        let help = format!("{}.", self.help);
-        encoder.encode_descriptor(self.name, &help, None, kind)
-    }
-
-    /// Writes `metric` as this family, for what is looked up when it is asked for.
-    ///
-    /// # Errors
-    /// When the text cannot be written.
-    pub fn encode(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        metric: &impl EncodeMetric,
-    ) -> core::fmt::Result {
-        metric.encode(self.descriptor(encoder)?)
-    }
-
-    /// Its row in a table in Markdown.
-    #[must_use]
-    pub fn row(&self) -> String {
-        let labels: Vec<String> = self.labels.iter().map(|label| format!("`{label}`")).collect();
-        let mut row = String::new();
-        // Writing to a `String` cannot fail.
-        let _ = writeln!(
-            row,
-            "| `{}` | {} | {} | {} | {} |",
-            self.queried(),
-            self.kind.name(),
-            self.unit,
-            labels.join(", "),
-            self.help
-        );
-        row
-    }
-}
-
-/// The head of a table of [`Described::row`]s.
-pub const TABLE_HEAD: &str = "| family | type | unit | labels | says |\n|---|---|---|---|---|\n";
-
-/// Rows of a table of [`Described::row`]s.
-#[must_use]
-pub fn rows(families: &[Described]) -> String {
-    families.iter().map(Described::row).collect()
-}
-
-/// Names in a cell of a table.
-#[must_use]
-pub fn listed(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
 }
 
 /// How long something took that Envoy waits for, in seconds: from 50 µs to 1 s.
@@ -233,17 +82,6 @@ pub const TOKENS: Described = Described::counter(
     &["listener", "result"],
     "Token files that were reloaded: success, or failure (the token before stays in use)",
 );
-
-/// Attempts, by how they ended.
-pub const RESULTS: [&str; 2] = [SUCCESS, FAILURE];
-pub(crate) const SUCCESS: &str = "success";
-pub(crate) const FAILURE: &str = "failure";
-
-/// How an attempt ended that was `good`, or not.
-#[must_use]
-pub const fn result(good: bool) -> &'static str {
-    if good { SUCCESS } else { FAILURE }
-}
 
 label!(ResultLabel, result: &'static str);
 label!(VersionLabel, version: &'static str);

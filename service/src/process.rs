@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{clock::now, metrics::Described};
+use crate::{clock::now, metric_family::Described};
 
 const CPU: Described = Described::counter(
     "process_cpu_seconds",

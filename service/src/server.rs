@@ -25,9 +25,10 @@ use tonic::{
 use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{
+    accept::patient,
     admin::{self, Access, AdminPort},
     config::{Admin, Drain, Listen},
-    listener::{self, BindError, patient},
+    listener::{self, BindError},
     readiness::{Causes, DRAINING, Readiness},
     tls::{Gate, Tls, TlsMetrics, secured},
     token::{Token, TokenMetrics, guarded},

@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{label, metrics::Described};
+use crate::{label, metric_family::Described};
 
 const CONNECTED: Described = Described::gauge(
     "glacis_store_connected",

@@ -28,8 +28,8 @@ use tokio_rustls::{TlsAcceptor, rustls, server::TlsStream};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
-    listener::not_accepted,
-    metrics::{FAILURE, RESULTS, SUCCESS, result},
+    accept::not_accepted,
+    metric_family::{FAILURE, RESULTS, SUCCESS, result},
     reload::{self, Reload, attempt},
 };
 

@@ -27,7 +27,7 @@ use tonic::{Status, body::Body, service::Routes};
 
 use crate::{
     alarm::AlarmLog,
-    metrics::{RESULTS, result},
+    metric_family::{RESULTS, result},
     reload::{self, Reload, attempt},
 };
 

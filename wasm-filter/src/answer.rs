@@ -3,9 +3,10 @@
 //! A body is `application/problem+json` (RFC 9457). It carries the request id, so that an operator
 //! can find the request in the logs, and nothing about how the decision came about.
 
-use crate::config::{FailureMode, RateLimit};
+use crate::config::FailureMode;
 use crate::guard::Found;
 use crate::policy::{Judgement, Standing, Verdict};
+use crate::rate_limit::RateLimit;
 use glacis_limits::rate_headers::{rate_limit, rate_limit_policy, retry_after};
 
 /// The longest request id that is repeated, in bytes. Envoy's own are 36 long.

@@ -1,6 +1,6 @@
 //! What is known of a request: asked of the host when a check wants it, and not twice.
 
-use crate::config::{Absent, Applies, KeyPart, RateLimit};
+use crate::rate_limit::{Absent, Applies, KeyPart, RateLimit};
 use crate::seed::Seed;
 use glacis_limits::authority::Host;
 use glacis_limits::cidr::network_of;

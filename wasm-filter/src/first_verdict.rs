@@ -25,9 +25,10 @@ pub(crate) struct Request<'a> {
 mod with_engine {
     use super::Request;
     use crate::config;
-    use crate::config::{Applies, RuleText};
+    use crate::config::RuleText;
     use crate::facts::Facts;
     use crate::host;
+    use crate::rate_limit::Applies;
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
     use glacis_inspector::{

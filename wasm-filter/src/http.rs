@@ -3,11 +3,12 @@
 use crate::address;
 use crate::answer::{Answer, Field, fields_on_allowed};
 use crate::config::FailureMode;
+use crate::counters::Unconfigured;
 use crate::facts::{Facts, Request as _};
 use crate::first_verdict;
 use crate::host::{self, Head, Proxy};
+use crate::plugin::Plugin;
 use crate::policy::{Judgement, Reason, Verdict};
-use crate::root::{Plugin, Unconfigured};
 use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::Action;
 use std::rc::Rc;

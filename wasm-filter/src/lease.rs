@@ -5,7 +5,7 @@
 //! Requests never wait for a lender: they spend what is there, and leave a wish on the desk of
 //! their worker, which asks at its next tick.
 
-use crate::config::RateLimit;
+use crate::rate_limit::RateLimit;
 use crate::seed::Seed;
 use crate::shared::{HostError, SharedData, WriteError};
 use crate::table::{ATTEMPTS_MAX, key_of_set};

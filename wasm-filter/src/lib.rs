@@ -3,8 +3,8 @@
 //! rate limits that all workers of an Envoy share; first verdicts, if the engine is in it; and, as another filter,
 //! the guard behind ext_proc.
 //!
-//! `host` is the only file that calls the proxy; `root` and `http` are the callbacks; everything
-//! else is plain Rust that is tested without a proxy. README.md documents the configuration.
+//! `host` is the only file that calls the proxy; `root` and `http` are the callbacks, `plugin` and
+//! `counters` what these share; everything else is plain Rust that is tested without a proxy. README.md documents the configuration.
 //!
 //! # Laws
 //!
@@ -21,6 +21,7 @@ mod address;
 mod answer;
 mod bots;
 mod config;
+mod counters;
 mod facts;
 mod feed;
 mod first_verdict;
@@ -30,7 +31,9 @@ mod http;
 mod json;
 mod lease;
 mod pending;
+mod plugin;
 mod policy;
+mod rate_limit;
 mod root;
 mod seed;
 mod shared;

@@ -1,21 +1,17 @@
 //! A configuration at work: what is known of a request in, a verdict out.
 
 use crate::bots::Bots;
-use crate::config::{
-    Asn, Away, Config, FailureMode, Geo, KeyPart, Origin, PENDING_BODIES, RateLimit,
-};
-use crate::facts::{Facts, Fingerprint, Patched};
+use crate::config::{Asn, Config, FailureMode, Geo, Origin, PENDING_BODIES};
+use crate::facts::{Facts, Patched};
 use crate::feed::{Feed, Source};
 use crate::guard::Guard;
 use crate::lease::{LeaseTable, LeaseTables, Lending, Wished};
 use crate::pending::PendingBodies;
+use crate::rate_limit::RateLimit;
 use crate::seed::Seed;
-use crate::shared::{HostError, SharedData};
-use crate::table::{Table, Taken};
+use crate::shared::SharedData;
+use crate::table::Table;
 use glacis_limits::geo::Country;
-use glacis_limits::lease::borrower::{RETRY_NS, Spent, Wish};
-use glacis_limits::lease::desk::Slot;
-use glacis_limits::lease::set;
 use glacis_limits::patch::Patch;
 use glacis_limits::token_bucket::Decision;
 use std::borrow::Cow;

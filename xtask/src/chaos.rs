@@ -7,7 +7,8 @@ use std::process::Command;
 use crate::cargo::{self, Artifacts};
 use crate::failure::{Failure, Outcome};
 use crate::fetch::{self, Fetched};
-use crate::suite;
+use crate::settings::settings;
+use crate::wasm;
 
 /// The soak that is a step of the tests: long enough for leaks that show at once, and for the commands to work.
 const SHORT_SOAK: [&str; 4] = ["--seconds", "20", "--rps", "60"];
@@ -43,7 +44,7 @@ pub(crate) fn quick(
 fn become_program(program: &str, arguments: &[String]) -> Outcome<()> {
     let fetched = fetch::ensure()?;
     let redis = fetch::redis::ensure()?;
-    let wasm = suite::build_wasm()?;
+    let wasm = wasm::build()?;
     let artifacts = cargo::programs(&[&SERVICES[..], &[program]].concat())?;
     let mut command = command(program, &fetched, wasm, &redis, &artifacts)?;
     // Without it scenarios that set a clock are left out, and say so.
@@ -66,6 +67,6 @@ fn command(
     // Thousands of connections need as many file descriptors as there may be.
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n \"$(ulimit -Hn)\"; exec \"$@\"", "sh"]).arg(program);
-    command.envs(suite::settings(fetched, Some(wasm), artifacts)).env("GLACIS_REDIS", redis);
+    command.envs(settings(fetched, Some(wasm), artifacts)).env("GLACIS_REDIS", redis);
     Ok(command)
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::cargo::{self, cargo};
 use crate::failure::{self, Failure, Outcome};
 use crate::fetch::{self, Fetched};
-use crate::suite;
+use crate::settings::settings;
 
 /// The page with the tables.
 const PAGE: &str = "docs/results/crs.md";
@@ -77,7 +77,7 @@ fn through_envoy(fetched: &Fetched) -> Outcome<Command> {
     let artifacts = cargo::build(&["--workspace", "--bins", "--lib"])?;
     let program = artifacts.program("crs-over-envoy")?;
     let mut command = Command::new(program);
-    command.envs(suite::settings(fetched, None, &artifacts));
+    command.envs(settings(fetched, None, &artifacts));
     Ok(command)
 }
 

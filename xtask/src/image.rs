@@ -9,7 +9,7 @@ use crate::failure::{self, Failure, Outcome};
 use crate::fetch::{self, Fetched};
 use crate::linked::{self, Linked, Product};
 use crate::machine;
-use crate::suite;
+use crate::wasm;
 
 /// Bytes that the files of ext-proc's image may have, CRS and the module left out.
 const BYTES_MAX: u64 = 40_000_000;
@@ -22,7 +22,7 @@ const SERVICES: [&str; 2] = ["glacis-ext-proc", "glacis-ext-authz"];
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     crate::flags(arguments, &[])?;
     let fetched = fetch::ensure()?;
-    let wasm = suite::build_wasm()?;
+    let wasm = wasm::build()?;
     let built = cargo::build(&["--release", "-p", SERVICES[0], "-p", SERVICES[1]])?;
     for service in SERVICES {
         let module = (service == SERVICES[0]).then_some(wasm.as_path());

@@ -31,6 +31,7 @@ mod newcomer;
 mod pins;
 mod release;
 mod second_opinion;
+mod settings;
 mod slowest;
 mod steps;
 mod suite;
@@ -115,7 +116,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "tidy",
         options: "[--stats | --write]",
-        about: "house rules no other tool checks; --write shortens the long-functions list, --stats tells numbers",
+        about: "house rules no other tool checks; --write shortens the lists of exceptions, --stats prints numbers",
         run: tidy::command,
     },
     Command {

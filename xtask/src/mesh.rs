@@ -10,7 +10,7 @@ use std::process::Command;
 
 use crate::cargo::{self, Artifacts, output};
 use crate::failure::{self, Failure, Outcome};
-use crate::{digest, fetch, machine, suite};
+use crate::{digest, fetch, machine, settings::settings, wasm};
 
 /// The folder of each wrapper module in `tests/mesh/tools/`, the program and its package, and what is set in it.
 const TOOLS: &[(&str, &str, &str, &str)] = &[
@@ -55,10 +55,10 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     let etcd = needed(fetch::debian::program("etcd", "etcd-server")?)?;
     let programs = programs()?;
     let crds = crds()?;
-    let wasm = suite::build_wasm()?;
+    let wasm = wasm::build()?;
     let mut prove = Command::new("unshare");
     prove.args(["--net", "--mount", "bash"]).arg(cargo::root().join("tests/mesh/prove.sh"));
-    prove.envs(suite::settings(&fetched, Some(wasm), &build()?));
+    prove.envs(settings(&fetched, Some(wasm), &build()?));
     prove.env("TOOLS", helm).env("ETCD", etcd).env("CRDS", crds);
     prove.env("KUBE_APISERVER", programs.join("kube-apiserver"));
     prove.env("PILOT", programs.join("pilot-discovery"));

@@ -97,7 +97,7 @@ fn make(root: &Path, kind: Kind) -> Outcome<PathBuf> {
     let built = build(root, &time)?;
     let folder = root.join("target/release-of").join(VERSION);
     // The modules, which have no paths in them however they are built.
-    let wasm = crate::suite::build_wasm_as(|command| published(command, root, &time))?;
+    let wasm = crate::wasm::build_as(|command| published(command, root, &time))?;
     let remark = Parts { root, folder: &folder, kind, time: &time }.lay_out(&wasm, &built)?;
     remark.iter().for_each(|remark| println!("{remark}"));
     Ok(folder)

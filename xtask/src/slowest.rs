@@ -10,7 +10,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use crate::cargo::{self, Artifacts, cargo};
 use crate::failure::{Failure, Outcome};
 use crate::fetch;
-use crate::suite;
+use crate::settings::settings;
+use crate::wasm;
 
 /// How many are listed.
 const LISTED: usize = 20;
@@ -24,13 +25,13 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     crate::flags(arguments, &[])?;
     let fetched = fetch::ensure()?;
     let redis = fetch::redis::ensure()?;
-    let wasm = suite::build_wasm()?;
+    let wasm = wasm::build()?;
     let artifacts = cargo::build(&["--workspace", "--bins", "--lib", "--tests"])?;
     let mut test = cargo(["test", "--color", "never", "--workspace", "--tests", "--no-fail-fast"]);
     test.args(["--", "-Zunstable-options", "--report-time"]);
     test.env(format!("CARGO_TARGET_{}_RUNNER", variable(&cargo::host()?)), RUNNER);
     test.env("GLACIS_REDIS", &redis);
-    test.envs(suite::settings(&fetched, Some(wasm), &artifacts));
+    test.envs(settings(&fetched, Some(wasm), &artifacts));
     let mut told = Told::of(&artifacts);
     let status = run(test, |line| told.hear(line));
     let status = status.map_err(|error| Failure::new(format!("cannot run cargo: {error}")))?;

@@ -1,19 +1,19 @@
 //! The commands that build and check: `wasm`, `fmt`, `lint`, `docs`, `deny`, `test`.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::bench;
-use crate::cargo::{self, Artifacts, cargo, find_on_path};
+use crate::cargo::{self, cargo, find_on_path};
 use crate::chaos;
 use crate::charts;
-use crate::failure::{self, Failure, Outcome};
-use crate::fetch::{self, Fetched};
+use crate::failure::{Failure, Outcome};
+use crate::fetch;
 use crate::image;
 use crate::modsecurity;
 use crate::pins::WASM_TARGET;
 use crate::release;
+use crate::settings::settings;
 use crate::steps::Steps;
 use crate::tidy;
 use crate::wasm;
@@ -21,51 +21,7 @@ use crate::wasm;
 /// `cargo xtask wasm`.
 pub(crate) fn wasm(arguments: &[String]) -> Outcome<()> {
     crate::flags(arguments, &[])?;
-    build_wasm().map(|_| ())
-}
-
-/// Bytes of the filter, and of the filter with the engine in it, at most: each worker compiles it.
-const MODULE_BYTES_MAX: u64 = 1 << 20;
-const ENGINE_MODULE_BYTES_MAX: u64 = 4 << 20;
-
-/// Builds the filter, and the one with the engine beside it; returns the path of the former.
-pub(crate) fn build_wasm() -> Outcome<PathBuf> {
-    build_wasm_as(|_| {})
-}
-
-/// The same, with a folder and variables that the caller sets.
-pub(crate) fn build_wasm_as(set: impl Fn(&mut Command)) -> Outcome<PathBuf> {
-    // Both have one name while they are built, so this one is copied away first.
-    let engine = build_module(&["--features", "engine"], ENGINE_MODULE_BYTES_MAX, &set)?;
-    let copy = engine.with_file_name("glacis_wasm_filter_engine.wasm");
-    fs::copy(&engine, &copy).map_err(failure::io("write", &copy))?;
-    build_module(&[], MODULE_BYTES_MAX, &set)
-}
-
-fn build_module(
-    features: &[&str],
-    bytes_max: u64,
-    set: impl FnOnce(&mut Command),
-) -> Outcome<PathBuf> {
-    let arguments = ["-p", "glacis-wasm-filter", "--profile", "wasm", "--target", WASM_TARGET];
-    // Whoever builds the module gets the same one, which is known by its digest.
-    let artifacts = cargo::build_as(&[&arguments[..], features].concat(), |command| {
-        cargo::map_paths(command, &cargo::root());
-        set(command);
-    })?;
-    let Some(path) = artifacts.wasm.last() else {
-        return Err(Failure::new("glacis-wasm-filter was built, but made no .wasm file"));
-    };
-    let module = fs::read(path).map_err(failure::io("read", path))?;
-    let module = wasm::without_idle_callbacks(&module)?;
-    let bytes = module.len() as u64;
-    fs::write(path, module).map_err(failure::io("write", path))?;
-    let kibibytes = bytes.div_ceil(1024);
-    println!("{} {} ({kibibytes} KiB)", path.display(), features.join(" "));
-    if bytes > bytes_max {
-        return Err(Failure::new(format!("the module has {bytes} bytes, more than {bytes_max}")));
-    }
-    Ok(path.clone())
+    wasm::build().map(|_| ())
 }
 
 /// `cargo xtask fmt`.
@@ -124,7 +80,7 @@ fn test_steps(steps: &mut Steps) -> Outcome<()> {
     steps.run("lint", || lint(&[]))?;
     // Behind clippy, which has checked all that we depend on.
     steps.run("docs", || docs(&[]))?;
-    let wasm = steps.run("wasm", build_wasm)?;
+    let wasm = steps.run("wasm", wasm::build)?;
     // With `--tests` the features that tests ask of dependencies are unified here already: without
     // it a dependency could be compiled once for the binaries and again for the tests.
     let build = || cargo::build(&["--workspace", "--bins", "--lib", "--tests"]);
@@ -176,36 +132,6 @@ fn has_chromium() -> bool {
     }
     let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
     names.iter().any(|name| find_on_path(name).is_some())
-}
-
-/// How the end-to-end tests, `up` and `ftw --envoy` learn where things are. What has not been built has
-/// no setting.
-pub(crate) fn settings(
-    fetched: &Fetched,
-    wasm: Option<PathBuf>,
-    artifacts: &Artifacts,
-) -> Vec<(&'static str, PathBuf)> {
-    let mut settings = vec![
-        ("GLACIS_ROOT", cargo::root()),
-        ("GLACIS_ENVOY", fetched.envoy.clone()),
-        ("GLACIS_CRS_DIR", fetched.crs.clone()),
-    ];
-    settings.extend(wasm.map(|wasm| ("GLACIS_WASM", wasm)));
-    let module = artifacts.modules.last();
-    settings.extend(module.map(|module| ("GLACIS_ENVOY_MODULE", module.clone())));
-    let binaries = [
-        ("GLACIS_EXT_PROC", "glacis-ext-proc"),
-        ("GLACIS_EXT_AUTHZ", "glacis-ext-authz"),
-        ("GLACIS_CLI", "glacis"),
-        ("GLACIS_EMPTY_EXT_PROC", "empty-ext-proc"),
-        ("GLACIS_SAMPLE_UPSTREAM", "sample-upstream"),
-    ];
-    settings.extend(
-        binaries
-            .into_iter()
-            .filter_map(|(name, binary)| Some((name, artifacts.binaries.get(binary)?.clone()))),
-    );
-    settings
 }
 
 /// The policy on dependencies of `deny.toml`; a remark where the program is missing that knows how to read it. That is

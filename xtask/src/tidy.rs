@@ -7,6 +7,7 @@ mod decided;
 mod dependencies;
 mod drawn;
 mod functions;
+mod modules;
 mod product;
 mod pure;
 mod source;
@@ -52,7 +53,8 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
         }
         ["--write"] => {
             functions::write(&tree)?;
-            // The list is a part of the tree, which is read anew.
+            modules::write(&tree)?;
+            // The lists are a part of the tree, which is read again.
             command(&[])
         }
         _ => Err(Failure::usage("tidy takes one of --stats and --write")),
@@ -78,6 +80,7 @@ fn findings(tree: &Tree) -> Outcome<Vec<Finding>> {
     findings.extend(text::check(tree));
     findings.extend(source::check(tree));
     findings.extend(functions::check(tree));
+    findings.extend(modules::check(tree));
     findings.sort();
     findings.dedup();
     Ok(findings)

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::cargo;
 use crate::failure::{Failure, Outcome};
-use crate::{fetch, suite};
+use crate::{fetch, settings::settings, wasm};
 
 /// Builds what is needed and becomes the `up` program of `tests/`.
 ///
@@ -24,12 +24,12 @@ pub(crate) fn reload(arguments: &[String]) -> Outcome<()> {
 fn become_program(name: &str, arguments: &[String]) -> Outcome<()> {
     let (flags, passed) = crate::flags(arguments, &["--release"])?;
     let fetched = fetch::ensure()?;
-    let wasm = suite::build_wasm()?;
+    let wasm = wasm::build()?;
     let mut build = vec!["--workspace", "--bins"];
     build.extend(flags);
     let artifacts = cargo::build(&build)?;
     let mut command = Command::new(artifacts.program(name)?);
-    command.args(passed).envs(suite::settings(&fetched, Some(wasm), &artifacts));
+    command.args(passed).envs(settings(&fetched, Some(wasm), &artifacts));
     // Replacing ourselves leaves one process to signal: Ctrl-C, and a SIGTERM to the process that
     // was started, reach the program that knows how to stop what it has started.
     let error = command.exec();

@@ -1,9 +1,15 @@
-//! The built filter, made ready for Envoy: callbacks that do nothing are no longer among its exports.
+//! Builds the filter, and makes it ready for Envoy: callbacks that do nothing are no longer among its exports.
 //!
 //! The SDK exports all callbacks there are, and Envoy makes each that it finds: for every piece of every body, for
 //! one. To enter the VM takes as long as a check does.
 
-use crate::failure::{Failure, Outcome};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::cargo;
+use crate::failure::{self, Failure, Outcome};
+use crate::pins::WASM_TARGET;
 
 /// What the filter leaves as the SDK has it: to continue, or nothing.
 const IDLE: &[&str] = &[
@@ -21,6 +27,50 @@ const IDLE: &[&str] = &[
     "proxy_on_upstream_connection_close",
     "proxy_on_upstream_data",
 ];
+
+/// Bytes of the filter, and of the filter with the engine in it, at most: each worker compiles it.
+const MODULE_BYTES_MAX: u64 = 1 << 20;
+const ENGINE_MODULE_BYTES_MAX: u64 = 4 << 20;
+
+/// Builds the filter, and the one with the engine beside it; returns the path of the former.
+pub(crate) fn build() -> Outcome<PathBuf> {
+    build_as(|_| {})
+}
+
+/// The same, with a folder and variables that the caller sets.
+pub(crate) fn build_as(set: impl Fn(&mut Command)) -> Outcome<PathBuf> {
+    // Both have one name while they are built, so this one is copied away first.
+    let engine = build_module(&["--features", "engine"], ENGINE_MODULE_BYTES_MAX, &set)?;
+    let copy = engine.with_file_name("glacis_wasm_filter_engine.wasm");
+    fs::copy(&engine, &copy).map_err(failure::io("write", &copy))?;
+    build_module(&[], MODULE_BYTES_MAX, &set)
+}
+
+fn build_module(
+    features: &[&str],
+    bytes_max: u64,
+    set: impl FnOnce(&mut Command),
+) -> Outcome<PathBuf> {
+    let arguments = ["-p", "glacis-wasm-filter", "--profile", "wasm", "--target", WASM_TARGET];
+    // Whoever builds the module gets the same one, which is known by its digest.
+    let artifacts = cargo::build_as(&[&arguments[..], features].concat(), |command| {
+        cargo::map_paths(command, &cargo::root());
+        set(command);
+    })?;
+    let Some(path) = artifacts.wasm.last() else {
+        return Err(Failure::new("glacis-wasm-filter was built, but made no .wasm file"));
+    };
+    let module = fs::read(path).map_err(failure::io("read", path))?;
+    let module = without_idle_callbacks(&module)?;
+    let bytes = module.len() as u64;
+    fs::write(path, module).map_err(failure::io("write", path))?;
+    let kibibytes = bytes.div_ceil(1024);
+    println!("{} {} ({kibibytes} KiB)", path.display(), features.join(" "));
+    if bytes > bytes_max {
+        return Err(Failure::new(format!("the module has {bytes} bytes, more than {bytes_max}")));
+    }
+    Ok(path.clone())
+}
 
 /// Magic number and version of a module.
 const HEAD: &[u8] = b"\0asm\x01\0\0\0";
@@ -164,7 +214,7 @@ mod tests {
         };
         assert_eq!(method("proxy_on_request_body"), "fn on_http_request_body(");
         assert_eq!(method("proxy_on_log"), "fn on_log(");
-        let sources = sources(&crate::cargo::root().join("wasm-filter/src"));
+        let sources = sources(&cargo::root().join("wasm-filter/src"));
         for wanted in ["src/http.rs", "src/config/limit.rs"] {
             assert!(sources.iter().any(|(path, _)| path.ends_with(wanted)), "{wanted} is not read");
         }

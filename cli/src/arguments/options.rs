@@ -7,9 +7,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::{
     help,
     rules::{LintRules, RulesOptions},
-    values,
+    values::{self, WeightsFile},
 };
-use crate::quantify::Form;
 
 /// The state of breakers of a running Envoy.
 #[derive(Debug, Args)]
@@ -241,15 +240,6 @@ pub(crate) struct EvalOptions {
     pub(crate) quiet: bool,
 }
 
-/// Which weights a second opinion has.
-#[derive(Clone, Debug)]
-pub(crate) enum WeightsFile {
-    /// Those that Glacis ships.
-    BuiltIn,
-    /// Those of this file.
-    File(PathBuf),
-}
-
 /// Weights from labelled requests.
 #[derive(Debug, Default, Args)]
 #[command(after_help = help::TRAIN)]
@@ -377,6 +367,15 @@ pub(crate) struct ProfileOptions {
     /// No remarks on standard error
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+/// The format of the lines that `glacis quantify` reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A text each; a number and a tab before it (the Leipzig Corpora Collection) do not belong to it.
+    Sentences,
+    /// Requests as for `glacis eval`.
+    Requests,
 }
 
 /// False alarms on harmless texts.

@@ -4,13 +4,20 @@ use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use glacis_rules::Date;
 
-use super::WeightsFile;
-
 /// Threads at most: more are a slip of the finger.
 const JOBS_MAX: usize = 1_024;
 
 /// Passes over the requests at most.
 const PASSES_MAX: usize = 100_000;
+
+/// Which weights a second opinion has.
+#[derive(Clone, Debug)]
+pub(crate) enum WeightsFile {
+    /// Those that Glacis ships.
+    BuiltIn,
+    /// Those of this file.
+    File(PathBuf),
+}
 
 /// The number of an autonomous system.
 pub(super) fn system(text: &str) -> Result<u32, String> {

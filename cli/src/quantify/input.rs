@@ -3,14 +3,7 @@
 use glacis_explain::{Bytes, Id, Request};
 use serde_json::value::RawValue;
 
-/// The format of the lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// A text each; a number and a tab before it (the Leipzig Corpora Collection) do not belong to it.
-    Sentences,
-    /// Requests as for `glacis eval`.
-    Requests,
-}
+use crate::arguments::Form;
 
 /// The form of an input by its first line.
 pub(super) fn form_of(line: &[u8]) -> Form {

@@ -31,7 +31,6 @@ mod compile;
 mod cookie;
 mod error;
 mod expand;
-mod graphql_path;
 mod id;
 mod limits;
 mod loaded;

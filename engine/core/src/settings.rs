@@ -2,6 +2,8 @@
 //!
 //! Source: ModSecurity v3 reference manual, "Configuration Directives".
 
+mod graphql_path;
+
 use core::time::Duration;
 
 use seclang::Text;
@@ -9,13 +11,14 @@ use seclang::Text;
 use crate::{
     audit::AuditParts,
     body::protobuf::descriptor::DescriptorSet,
-    graphql_path::GraphqlPaths,
     limits::Limits,
     pattern::Pattern,
     program::{AuditEngine, RuleEngine},
     reference::{self, Support},
     unicode_map::UnicodeMap,
 };
+
+use graphql_path::GraphqlPaths;
 
 /// What is done with a body that is longer than its limit, or a transaction that takes more steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

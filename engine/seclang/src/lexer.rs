@@ -18,9 +18,12 @@
 use std::ops::Range;
 
 use crate::error::SyntaxError;
-use crate::parser::DIRECTIVE_BYTES_MAX;
 use crate::span::{SourceId, Span};
 use crate::traced::{Traced, is_blank, is_blank_char, offset_of};
+
+/// The longest directive that is read, in bytes after joining its lines: 1 MiB. A longer one is an
+/// error; the directives after it are read. The longest of CRS has some 12 KiB.
+pub const DIRECTIVE_BYTES_MAX: usize = 1 << 20;
 
 /// The logical lines of a source.
 #[derive(Debug)]

@@ -46,5 +46,6 @@ mod traced;
 
 pub use ast::{Action, Directive, DirectiveKind, IdRange, Operator, Rule, Selector, Target};
 pub use error::{LineIndex, Snippet, SyntaxError};
-pub use parser::{DIRECTIVE_BYTES_MAX, ERRORS_MAX, Parse, SOURCE_BYTES_MAX, parse, parse_targets};
+pub use lexer::DIRECTIVE_BYTES_MAX;
+pub use parser::{ERRORS_MAX, Parse, SOURCE_BYTES_MAX, parse, parse_targets};
 pub use span::{SourceId, Span, Text};

@@ -14,16 +14,12 @@ use std::ops::Range;
 
 use crate::ast::{Directive, DirectiveKind, Rule, Target};
 use crate::error::SyntaxError;
-use crate::lexer::{self, Argument, Lines, LogicalLine};
+use crate::lexer::{self, Argument, DIRECTIVE_BYTES_MAX, Lines, LogicalLine};
 use crate::span::{SourceId, Span, Text};
 use crate::traced::{Traced, is_blank, offset_of};
 
 /// The longest source that is read, in bytes: 64 MiB. A longer one is refused as a whole.
 pub const SOURCE_BYTES_MAX: usize = 64 << 20;
-
-/// The longest directive that is read, in bytes after joining its lines: 1 MiB. A longer one is an
-/// error; the directives after it are read. The longest of CRS has some 12 KiB.
-pub const DIRECTIVE_BYTES_MAX: usize = 1 << 20;
 
 /// How many errors of one source are recorded: 100. Reading goes on after that, so that the tree
 /// does not depend on the limit.

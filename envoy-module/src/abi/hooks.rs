@@ -8,13 +8,14 @@ use std::{
 
 use super::{
     Arc, Buf, CALLBACKS, EnvoyConfig, EnvoyStream, Object, PhantomData, Scheduler, VERSION, c_char,
-    c_void, load_callbacks, log, ptr, wakeup,
+    c_void, is_validation_mode, load_callbacks, log, ptr, wakeup,
 };
 use crate::{
     exchange::Exchange,
     filter::Filter,
     metrics::Error,
     route::Route,
+    startup,
     stream::{Half, Level, Next},
 };
 
@@ -57,7 +58,8 @@ pub(super) extern "C" fn envoy_dynamic_module_on_program_init() -> *const c_char
     guarded(ptr::null(), || match load_callbacks() {
         Ok(()) => {
             log_panics();
-            crate::log::init();
+            crate::log::init(log);
+            startup::init(is_validation_mode);
             VERSION.as_ptr()
         }
         Err(_) => ptr::null(),

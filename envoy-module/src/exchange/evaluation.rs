@@ -7,10 +7,10 @@ use glacis_engine::Endpoint;
 use glacis_inspector::{Decision, End, Header, Inspector, Mode, Rejection, RequestHead, client_of};
 use glacis_service::Client;
 
-use super::{Exchange, Progress, messages::begin, phase};
+use super::{Exchange, Progress, phase};
 use crate::{
-    filter::Shared,
     metrics::Error,
+    shared::Shared,
     stream::{Half, HeaderMap, Next, Stream, Wake, Wakeup},
     waiting::{Promise, waiting},
 };
@@ -79,6 +79,15 @@ impl OwnedHead {
             audit_lot,
         })
     }
+}
+
+/// Begins an exchange; a call whose messages can be inspected one by one is judged by its headers first.
+pub(super) fn begin(inspector: &mut Inspector, head: &RequestHead<'_>) -> Decision {
+    let decision = inspector.request_headers(head);
+    if decision == Decision::NeedBody && inspector.has_messages() {
+        return inspector.begin_messages(head);
+    }
+    decision
 }
 
 /// What has come behind the headers of a request while they are evaluated elsewhere, or wait for rules. Envoy holds the

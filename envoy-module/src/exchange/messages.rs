@@ -4,7 +4,7 @@
 //! when the message has been judged, others at once, as no server reads half a message.
 
 use glacis_host::admission::Share;
-use glacis_inspector::{Decision, End, Inspector, Rejection, RequestHead};
+use glacis_inspector::{Decision, End, Inspector, Rejection};
 use glacis_service::Client;
 
 use super::{
@@ -23,15 +23,6 @@ pub(super) struct Meanwhile {
     is_ended: bool,
     /// There was no room for it.
     overflow: Option<Rejection>,
-}
-
-/// Begins an exchange; a call whose messages can be inspected one by one is judged by its headers first.
-pub(super) fn begin(inspector: &mut Inspector, head: &RequestHead<'_>) -> Decision {
-    let decision = inspector.request_headers(head);
-    if decision == Decision::NeedBody && inspector.has_messages() {
-        return inspector.begin_messages(head);
-    }
-    decision
 }
 
 /// The end that a piece is.

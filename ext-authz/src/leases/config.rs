@@ -7,7 +7,7 @@ use glacis_limit_store::Limit;
 use glacis_limits::lease::{Terms, lender::Room};
 use serde::Deserialize;
 
-use crate::rate_limit::why_taken;
+use crate::limit_name::why_taken;
 
 const MS_NS: u64 = 1_000_000;
 /// A day, as in the filter.

@@ -1,19 +1,15 @@
 //! The gRPC service: a stream for each Envoy.
 
 use core::time::Duration;
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use envoy_types::pb::envoy::service::rate_limit_quota::v3::{
     RateLimitQuotaResponse, RateLimitQuotaUsageReports,
     rate_limit_quota_service_server::{RateLimitQuotaService, RateLimitQuotaServiceServer},
 };
-use glacis_limit_store::Clock;
 use glacis_service::Readiness;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -23,7 +19,7 @@ use super::{
     bucket::Measure,
     config::{QuotaConfig, QuotaLimit},
     metrics::QuotaMetrics,
-    stream::Buckets,
+    stream::{Buckets, Shared},
 };
 use crate::leases::lender::Lender;
 
@@ -33,35 +29,6 @@ const MESSAGE_BYTES_MAX: usize = 8 << 20;
 /// Envoy reports every five seconds, whether there is something to tell or not: who is silent for so long is
 /// gone.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
-
-/// What all streams share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    limits: Vec<(QuotaLimit, Measure)>,
-    pub(super) lender: Lender,
-    pub(super) metrics: QuotaMetrics,
-    pub(super) buckets_max: usize,
-    pub(super) idle_ms: u64,
-    borrowers: AtomicU64,
-    readiness: Readiness,
-}
-
-impl Shared {
-    /// The limit of a bucket, by the name of its counter.
-    pub(super) fn limit(
-        &self,
-        domain: &str,
-        bucket: &HashMap<String, String>,
-    ) -> Option<(String, Measure)> {
-        let value = |name: &str| bucket.get(name).map(String::as_str);
-        let (limit, measure) = self.limits.iter().find(|(limit, _)| limit.is_for(domain, value))?;
-        Some((limit.counter(), *measure))
-    }
-
-    pub(super) fn now_ms(&self) -> u64 {
-        Clock::Real.now_us() / 1_000
-    }
-}
 
 /// Envoy's rate limit quota service; clones are one.
 #[derive(Clone, Debug)]

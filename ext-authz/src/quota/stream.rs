@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU64},
 };
 
 use envoy_types::pb::{
@@ -22,20 +22,48 @@ use envoy_types::pb::{
     },
     google::protobuf::{Duration, UInt32Value},
 };
+use glacis_limit_store::Clock;
 use glacis_limits::lease::{
     Ask, Key,
     wire::{KeyAsk, LeaseRequest},
 };
+use glacis_service::Readiness;
 
 use super::{
     bucket::{Holding, Measure, TokenBucket, Usage, key},
-    metrics::Told,
-    service::Shared,
+    config::QuotaLimit,
+    metrics::{QuotaMetrics, Told},
 };
+use crate::leases::lender::Lender;
 
 /// Pairs of the id of a bucket, and bytes of all of them. Values of headers may be among them.
 const PAIRS_MAX: usize = 32;
 const ID_BYTES_MAX: usize = 4_096;
+
+/// What all streams share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) limits: Vec<(QuotaLimit, Measure)>,
+    pub(super) lender: Lender,
+    pub(super) metrics: QuotaMetrics,
+    pub(super) buckets_max: usize,
+    pub(super) idle_ms: u64,
+    pub(super) borrowers: AtomicU64,
+    pub(super) readiness: Readiness,
+}
+
+impl Shared {
+    /// The limit of a bucket, by the name of its counter.
+    fn limit(&self, domain: &str, bucket: &HashMap<String, String>) -> Option<(String, Measure)> {
+        let value = |name: &str| bucket.get(name).map(String::as_str);
+        let (limit, measure) = self.limits.iter().find(|(limit, _)| limit.is_for(domain, value))?;
+        Some((limit.counter(), *measure))
+    }
+
+    fn now_ms(&self) -> u64 {
+        Clock::Real.now_us() / 1_000
+    }
+}
 
 /// The buckets of one Envoy.
 #[derive(Debug)]

@@ -9,7 +9,8 @@ use glacis_service::{
 
 use super::{
     DIRECTIONS, ErrorKind, MESSAGES, PHASES, STATES, VERDICTS,
-    coraza::{CATEGORIES, Outcome, Severity},
+    coraza::CATEGORIES,
+    label::{Outcome, Severity},
     rule_hits::PLACES,
     table,
 };

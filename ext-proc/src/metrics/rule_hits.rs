@@ -25,7 +25,7 @@ use prometheus_client::{
 };
 
 use super::{
-    coraza::{Outcome, Severity},
+    label::{Outcome, Severity},
     table,
 };
 

@@ -11,9 +11,11 @@ use glacis_inspector::{Decision, RequestHead};
 use super::{Half, Session, deadline};
 use crate::{
     reply::{Answer, Part},
-    service::INLINE_HEAD_BYTES_MAX,
     wire::Head,
 };
+
+/// Bytes of headers that are evaluated at once. Larger ones are rare, and may take milliseconds.
+pub(crate) const INLINE_HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// How long a body may keep Envoy waiting before the headers are evaluated without it.
 pub(crate) const HEAD_PATIENCE: Duration = Duration::from_millis(50);

@@ -15,13 +15,27 @@ use tonic::Status;
 
 use super::{Half, Session, hints, part};
 use crate::{
-    metrics::ErrorKind,
+    metrics::{ErrorKind, Metrics},
     profile::Profile,
-    reply::{self, Answer, Part},
-    service::Answered,
+    reply::{self, Answer, Answered, Part},
     wire::{Head, Incoming, Message},
-    work::Fallback,
 };
+
+/// The answer if there will be no verdict in time.
+#[derive(Debug)]
+pub(crate) struct Fallback {
+    pub(crate) answer: Answer,
+    /// The verdict of the receipt in it.
+    pub(crate) verdict: &'static str,
+}
+
+impl Fallback {
+    /// The answer, which is counted as it is given: mostly the verdict comes in time, with a receipt of its own.
+    pub(crate) fn given(self, metrics: &Metrics) -> Answer {
+        metrics.receipt(self.verdict);
+        self.answer
+    }
+}
 
 impl Session {
     /// The client, for its share of what all clients use; `None` where Envoy does not say.

@@ -1,8 +1,9 @@
 //! The first verdict, in the configuration.
 
 use super::document::{Object, Problems};
-use super::limit::{Applies, read_applies};
+use super::limit::read_applies;
 use crate::json::Json;
+use crate::rate_limit::Applies;
 
 /// What a first verdict is given by. The rules are read once all else is right: see
 /// [`crate::first_verdict`].

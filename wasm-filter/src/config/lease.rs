@@ -3,6 +3,7 @@
 use super::document::{Object, Problems};
 use super::lists;
 use crate::json::Json;
+use crate::rate_limit::{Away, Lease};
 use glacis_limits::lease::borrower::Borrower;
 use std::time::Duration;
 
@@ -17,31 +18,8 @@ const TOKEN_BYTES_MAX: usize = 1_024;
 /// Without a word on it, a key may spend one in so many tokens before it borrows.
 const UNLEASED_PART: u64 = 50;
 const SECOND_NS: u64 = 1_000_000_000;
-
-/// A limit of which a lender keeps the truth.
-#[derive(Debug)]
-pub(crate) struct Lease {
-    /// The cluster of the lender.
-    pub(crate) cluster: String,
-    /// What the lender asks of those who call it (`listen.token_file`).
-    pub(crate) token: Option<String>,
-    /// The limit, as the lender calls it.
-    pub(crate) limit: String,
-    pub(crate) borrower: Borrower,
-    pub(crate) away: Away,
-    /// Of the limit that counts here while the lender is away.
-    pub(crate) local_requests: u64,
-    pub(crate) timeout: Duration,
-}
-
-/// What becomes of requests while the lender is away, and nothing is left of a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Away {
-    /// They are counted here alone.
-    Local,
-    Allow,
-    Deny,
-}
+/// The most requests that a limit allows in its period, leased or not.
+pub(super) const REQUESTS_MAX: u64 = 1_000_000_000;
 
 /// The numbers of the limit that a lease is for.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +43,7 @@ pub(super) fn read(
     let cluster = text(&object, "cluster", None, CLUSTER_BYTES_MAX, problems);
     let token = read_token(&object, problems);
     let name = text(&object, "limit", Some(numbers.name), LIMIT_BYTES_MAX, problems);
-    let most = super::limit::REQUESTS_MAX;
+    let most = REQUESTS_MAX;
     let unleased = (numbers.requests / UNLEASED_PART).max(numbers.cost);
     let unleased = object.whole("unleased", unleased, 1, most, problems);
     // With less than a request costs, `local` would refuse all of them.

@@ -1,11 +1,11 @@
 //! The rate limits of a configuration.
 
 use super::document::{Object, Problems, shown};
-use super::lease::{self, Lease};
+use super::lease::{self, REQUESTS_MAX};
 use crate::json::Json;
+use crate::rate_limit::{Absent, Applies, KeyPart, RateLimit};
 use crate::table::Algorithm;
 use glacis_limits::gcra::Gcra;
-use glacis_limits::geo::Country;
 use glacis_limits::path::Template;
 use glacis_limits::rate_headers::PolicyName;
 use glacis_limits::token_bucket::{BucketError, TokenBucket};
@@ -15,7 +15,6 @@ const LIMITS_MAX: usize = 16;
 const KEY_PARTS_MAX: usize = 8;
 const MATCHES_MAX: usize = 64;
 const METADATA_KEYS_MAX: usize = 8;
-pub(super) const REQUESTS_MAX: u64 = 1_000_000_000;
 /// A day.
 const PER_SECONDS_MAX: u64 = 86_400;
 /// About 45 MiB of shared data with token buckets; see README.md.
@@ -24,75 +23,6 @@ const TABLE_ENTRIES_MAX: u64 = 1_048_576;
 const NAME_BYTES_MAX: usize = 256;
 
 const SECOND_NS: u64 = 1_000_000_000;
-
-/// One rate limit.
-#[derive(Debug)]
-pub(crate) struct RateLimit {
-    pub(crate) name: PolicyName,
-    pub(crate) requests: u64,
-    pub(crate) per_seconds: u64,
-    /// How it counts here; while the lender is away, if it is leased.
-    pub(crate) algorithm: Algorithm,
-    pub(crate) lease: Option<Lease>,
-    pub(crate) cost: u32,
-    pub(crate) key: Vec<KeyPart>,
-    pub(crate) applies: Applies,
-    pub(crate) ipv4_prefix: u8,
-    pub(crate) ipv6_prefix: u8,
-    pub(crate) table_entries: u32,
-    pub(crate) shadow: bool,
-    pub(crate) headers_on_allowed: bool,
-}
-
-/// To which requests a limit applies: those that fit all of these, of which an empty one fits all.
-#[derive(Debug, Default)]
-pub(crate) struct Applies {
-    /// In upper case.
-    pub(crate) methods: Vec<Vec<u8>>,
-    pub(crate) paths: Vec<Template>,
-    /// In lower case, without port.
-    pub(crate) hosts: Vec<Vec<u8>>,
-    /// Tags of lists and of bots.
-    pub(crate) tags: Vec<String>,
-    pub(crate) countries: Vec<Country>,
-    /// Numbers of autonomous systems.
-    pub(crate) asns: Vec<u32>,
-}
-
-/// What tells clients apart.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum KeyPart {
-    /// The network of the client's address.
-    ClientAddress,
-    /// The host, without port, in lower case.
-    Host,
-    /// The method.
-    Method,
-    /// The country of the client's address.
-    Country,
-    /// The autonomous system of the client's address.
-    Asn,
-    /// Which of these templates the path fits first, or none.
-    Path(Vec<Template>),
-    /// What all header fields of a name say; if they do not say the same, the client's address.
-    Header(String, Absent),
-    /// The first cookie of a name.
-    Cookie(Vec<u8>, Absent),
-    /// Dynamic metadata that an earlier filter has set: the filter's name, then the keys.
-    Metadata(Vec<String>, Absent),
-}
-
-/// What becomes of a request without that part of the key. A client can leave out a header, so it
-/// must not be rid of a limit by that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Absent {
-    /// The network of the client's address stands in for it.
-    Address,
-    /// All requests without it are one client.
-    Shared,
-    /// The limit does not apply.
-    Skip,
-}
 
 /// The filter whose metadata holds the claims of a token.
 const JWT_FILTER: &str = "envoy.filters.http.jwt_authn";

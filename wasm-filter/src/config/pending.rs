@@ -1,8 +1,8 @@
 //! What a client may hold of requests whose bodies are awaited, in the configuration.
 
 use super::document::{Object, Problems};
-use super::limit::RateLimit;
 use crate::pending::Settings;
+use crate::rate_limit::RateLimit;
 
 /// An eighth of the requests that the quickstart lets ext_proc have at once.
 const PER_CLIENT_DEFAULT: u64 = 64;

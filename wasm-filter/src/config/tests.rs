@@ -2,6 +2,7 @@
 
 use super::lists::LIST_ENTRIES_MAX;
 use super::*;
+use crate::rate_limit::Absent;
 use crate::table::Algorithm;
 
 fn burst(limit: &RateLimit) -> u32 {

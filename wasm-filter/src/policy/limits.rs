@@ -1,6 +1,15 @@
 //! The limits among the checks: which apply, and what each says.
 
-use super::*;
+use super::{Case, Judgement, Policy, Reason, SECOND_NS, Standing, Verdict};
+use crate::facts::{Facts, Fingerprint};
+use crate::lease::Wished;
+use crate::rate_limit::{Away, KeyPart, RateLimit};
+use crate::shared::{HostError, SharedData};
+use crate::table::Taken;
+use glacis_limits::lease::borrower::{RETRY_NS, Spent, Wish};
+use glacis_limits::lease::desk::Slot;
+use glacis_limits::lease::set;
+use glacis_limits::token_bucket::Decision;
 
 /// What one limit says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::decisions;
 use crate::cargo;
 use crate::failure::{Failure, Outcome};
-use crate::{fetch, suite};
+use crate::{fetch, settings::settings, wasm};
 
 /// `bench authz [--short] [--peer PROGRAM]`: `--short` takes seconds and proves that it works; PROGRAM is a built
 /// envoyproxy/ratelimit.
@@ -14,11 +14,11 @@ pub(super) fn command(arguments: &[String]) -> Outcome<()> {
     let short = is_short(arguments)?;
     let fetched = fetch::ensure()?;
     let redis = fetch::redis::ensure()?;
-    let wasm = suite::build_wasm()?;
+    let wasm = wasm::build()?;
     let artifacts = cargo::programs(&["glacis-ext-authz", "authz"])?;
     let mut run = Command::new(artifacts.program("authz")?);
     run.args(arguments).env("GLACIS_REDIS", redis);
-    run.envs(suite::settings(&fetched, Some(wasm), &artifacts));
+    run.envs(settings(&fetched, Some(wasm), &artifacts));
     if !short {
         run.env("GLACIS_GHZ", decisions::ghz()?);
     }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::failure::Outcome;
-use crate::{cargo, fetch, suite};
+use crate::{cargo, fetch, settings::settings};
 
 /// `bench components [--short]`: `--short` takes seconds and proves that it works.
 pub(super) fn command(arguments: &[String]) -> Outcome<()> {
@@ -14,5 +14,5 @@ pub(super) fn command(arguments: &[String]) -> Outcome<()> {
     let artifacts = cargo::programs(&programs)?;
     let mut run = Command::new(artifacts.program("components")?);
     run.args(&flags).env("GLACIS_REDIS", redis);
-    cargo::run(run.envs(suite::settings(&fetched, None, &artifacts)))
+    cargo::run(run.envs(settings(&fetched, None, &artifacts)))
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::cargo::{self, find_on_path};
 use crate::failure::Outcome;
-use crate::{fetch, suite};
+use crate::{fetch, settings::settings};
 
 /// The tool that asks ext-proc without Envoy.
 const GHZ: &str = "github.com/bojand/ghz/cmd/ghz@v0.93.0";
@@ -18,7 +18,7 @@ pub(super) fn command(arguments: &[String]) -> Outcome<()> {
     let fetched = fetch::ensure()?;
     let artifacts = cargo::programs(&["glacis-ext-proc", "empty-ext-proc", "decisions"])?;
     let mut run = Command::new(artifacts.program("decisions")?);
-    run.args(&flags).envs(suite::settings(&fetched, None, &artifacts));
+    run.args(&flags).envs(settings(&fetched, None, &artifacts));
     if flags.contains(&"--long") {
         run.env("GLACIS_GHZ", ghz()?);
     }

@@ -8,20 +8,21 @@ use std::process::Command;
 use crate::cargo::{self, find_on_path};
 use crate::failure::{self, Failure, Outcome};
 use crate::fetch::{self, Fetched};
-use crate::suite;
+use crate::settings::settings;
+use crate::wasm;
 
 /// `bench filter [--short] [--checks]`: `--short` takes seconds and proves that it works; `--checks` measures each
 /// check by itself, under Node.js, instead.
 pub(super) fn command(arguments: &[String]) -> Outcome<()> {
     let (flags, _) = crate::flags(arguments, &["--short", "--checks"])?;
-    let module = suite::build_wasm()?;
+    let module = wasm::build()?;
     let fetched = fetch::ensure()?;
     if flags.contains(&"--checks") {
         return checks(&module, &fetched, flags.contains(&"--short"));
     }
     let artifacts = cargo::programs(&["glacis", "filter-bench"])?;
     let mut run = Command::new(artifacts.program("filter-bench")?);
-    cargo::run(run.args(&flags).envs(suite::settings(&fetched, Some(module), &artifacts)))
+    cargo::run(run.args(&flags).envs(settings(&fetched, Some(module), &artifacts)))
 }
 
 /// Each check by itself, and the first verdict, in a host under V8.

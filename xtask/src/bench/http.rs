@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::cargo::{self, find_on_path};
 use crate::failure::{self, Failure, Outcome};
-use crate::{fetch, suite};
+use crate::{fetch, settings::settings, wasm};
 
 /// Definitions in `bench/http`.
 pub(super) const NAMES: [&str; 6] =
@@ -34,7 +34,7 @@ pub(super) fn command(name: &str, arguments: &[String]) -> Outcome<()> {
         return Err(Failure::usage("the short form is not for a report"));
     }
     let fetched = fetch::ensure()?;
-    let wasm = suite::build_wasm()?;
+    let wasm = wasm::build()?;
     // The native module is a library.
     let mut build = vec!["--workspace", "--release", "--lib"];
     for name in ["glacis-ext-proc", "empty-ext-proc", "glacis", "http-bench", "sample-upstream"] {
@@ -46,7 +46,7 @@ pub(super) fn command(name: &str, arguments: &[String]) -> Outcome<()> {
     let written = folder.join("http");
     let mut run = Command::new(artifacts.program("http-bench")?);
     run.arg(name).arg(workload).arg(&written);
-    run.envs(suite::settings(&fetched, Some(wasm), &artifacts));
+    run.envs(settings(&fetched, Some(wasm), &artifacts));
     if short {
         run.arg("--short");
     } else {

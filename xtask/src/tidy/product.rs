@@ -22,7 +22,19 @@ pub(super) struct Source<'t> {
 
 /// All of them, in the order of the tree.
 pub(super) fn sources(tree: &Tree) -> Vec<Source<'_>> {
-    let texts = tree.texts().filter(|(path, _)| is_product(path));
+    without_test_modules(tree, is_product)
+}
+
+/// The sources of all crates, also of those that only test, compare or fuzz the others; in them the same is left out.
+pub(super) fn crates(tree: &Tree) -> Vec<Source<'_>> {
+    without_test_modules(tree, |path| {
+        let is_source = path.starts_with("src/") || path.contains("/src/");
+        path.ends_with(".rs") && is_source && !path.ends_with("/tests.rs")
+    })
+}
+
+fn without_test_modules(tree: &Tree, is_wanted: impl Fn(&str) -> bool) -> Vec<Source<'_>> {
+    let texts = tree.texts().filter(|(path, _)| is_wanted(path));
     let mut sources: Vec<Source<'_>> =
         texts.map(|(path, text)| Source { path, text, code: code_only(text) }).collect();
     let of_tests: BTreeSet<String> = sources.iter().flat_map(test_modules).collect();
@@ -54,7 +66,7 @@ fn test_modules(source: &Source<'_>) -> Vec<String> {
 }
 
 /// Where the modules stand that a file declares.
-fn folder_of_modules(path: &str) -> &str {
+pub(super) fn folder_of_modules(path: &str) -> &str {
     let stem = path.strip_suffix(".rs").unwrap_or(path);
     match stem.rsplit_once('/') {
         Some((folder, "lib" | "main" | "mod")) => folder,

@@ -59,7 +59,9 @@ pub(super) fn code_only(source: &str) -> String {
     let mut code = String::with_capacity(source.len());
     let mut rest = source;
     while let Some(first) = rest.chars().next() {
-        let length = literal_length(rest, code.chars().next_back());
+        // Nearly all characters begin neither a comment nor a literal.
+        let may_begin = matches!(first, '/' | '"' | '\'' | 'b' | 'c' | 'r');
+        let length = if may_begin { literal_length(rest, code.chars().next_back()) } else { 0 };
         let (token, remaining) = rest.split_at(length.max(first.len_utf8()));
         if length == 0 {
             code.push(first);

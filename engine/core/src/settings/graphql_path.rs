@@ -6,7 +6,8 @@
 
 use seclang::Text;
 
-use crate::{settings::Fault, transform::normalise_path::normalise_path_win};
+use super::Fault;
+use crate::transform::normalise_path::normalise_path_win;
 
 /// The paths, each in the form that requests are compared in.
 #[derive(Clone, Debug, Default)]
