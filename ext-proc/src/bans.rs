@@ -87,11 +87,9 @@ impl BanQueue {
         Ok(Some(Self { queue, metrics }))
     }
 
-    /// Takes note of how a request of this client ended.
-    pub(crate) fn ended(&self, receipt: &Receipt<'_>, client: Option<IpAddr>) {
-        if let Some(client) = client.filter(|_| refuses_request(receipt))
-            && self.queue.try_send(client).is_err()
-        {
+    /// Takes note of a request of this client that was refused.
+    pub(crate) fn refused(&self, client: IpAddr) {
+        if self.queue.try_send(client).is_err() {
             self.metrics.lost.inc();
         }
     }
@@ -110,7 +108,7 @@ fn state(store: &Guarded<RedisStore>) -> StoreState {
 }
 
 /// Whether the request was refused; what a response gives away is not its client's doing.
-fn refuses_request(receipt: &Receipt<'_>) -> bool {
+pub(crate) fn refuses_request(receipt: &Receipt<'_>) -> bool {
     matches!(receipt.verdict, "deny" | "redirect" | "drop")
         && matches!(receipt.phase, Some(Phase::RequestHeaders | Phase::RequestBody))
 }

@@ -22,7 +22,7 @@ use glacis_service::{Client, Evaluators, alarm::AlarmLog, now, reload::Reloads};
 use crate::{
     alarm::Alarm,
     audit::AuditLog,
-    bans::BanQueue,
+    bans::{BanQueue, refuses_request},
     config::Config,
     document::Document,
     history::History,
@@ -198,9 +198,7 @@ impl Shared {
         let mut outcome = inspector.finish(now());
         let refused = matches!(outcome.receipt.verdict, "deny" | "redirect" | "drop");
         let of_rules = self.metrics.finished(profile.metrics(), &outcome);
-        if let Some(bans) = &self.bans {
-            bans.ended(&outcome.receipt, client);
-        }
+        let refuses_request = refuses_request(&outcome.receipt);
         self.history.finished(&outcome.receipt, now());
         if let Some(record) = outcome.detected.take() {
             // Exclusions are learned for requests; a response is not evaluated again.
@@ -224,7 +222,12 @@ impl Shared {
         self.metrics.rules_matched(of_rules, rules);
         rules().for_each(|rule| profile.counts.count(rule.id));
         let status = if refused { 0 } else { status };
-        self.metrics.rule_evidence.matched(client, status, rules().map(|rule| rule.id.0));
+        let clients = client.filter(|_| self.bans.is_some());
+        self.metrics.rule_evidence.matched(clients, status, rules().map(|rule| rule.id.0));
+        // Behind the matches, which the ban that follows from this speaks for.
+        if let (Some(bans), Some(client)) = (&self.bans, client.filter(|_| refuses_request)) {
+            bans.refused(client);
+        }
     }
 
     /// Writes a record that is not that of one exchange.

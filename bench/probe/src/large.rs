@@ -181,7 +181,7 @@ impl Texts {
 const FORM: &str = "application/x-www-form-urlencoded";
 const JSON: &str = "application/json";
 
-/// What a body is filled with.
+/// The content that a body is made of.
 struct Content {
     texts: Texts,
     /// At so many hundredths of the body there is an attack.

@@ -76,7 +76,7 @@ struct Automaton {
     regex: meta::Regex,
     /// Slots that a search may fill: two for each group, the whole match included.
     slots: usize,
-    /// What [`Pattern::needed_signs`] returns.
+    /// Sets of bytes, of each of which every match holds one ([`Pattern::needed_signs`]).
     needed_signs: Box<[ByteSet]>,
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn is_document(content_type: &[u8]) -> bool {
     media_type.trim_ascii().eq_ignore_ascii_case(MEDIA_TYPE)
 }
 
-/// What was kept back.
+/// The kind of a text that is read after the rest of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Document,
@@ -50,6 +50,7 @@ enum Part {
     Operations,
 }
 
+/// A text that is read after the rest of the request.
 #[derive(Debug)]
 struct Held {
     part: Part,
@@ -59,11 +60,11 @@ struct Held {
     text: Vec<u8>,
 }
 
-/// What has been found of GraphQL requests.
+/// The GraphQL requests found so far, and their measures.
 #[derive(Debug, Default)]
 struct Found {
     held: Vec<Held>,
-    /// Parts that may still be kept back.
+    /// Texts that may still be held.
     left: usize,
     numbers: Numbers,
     /// Requests in the longest batch.
@@ -83,7 +84,7 @@ impl Found {
 pub(crate) struct Requests<'s> {
     sink: &'s mut dyn BodySink,
     found: Found,
-    /// What the paths of JSON begin with; empty while `variables` are read.
+    /// The prefix of names of JSON members; empty while `variables` are read.
     root: &'static [u8],
 }
 

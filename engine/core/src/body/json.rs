@@ -439,25 +439,31 @@ fn read_string(
     }
 }
 
+/// The byte of an escape of one character (RFC 8259, section 7; GraphQL has the same, section 2.9.4).
+pub(super) const fn escaped_byte(kind: u8) -> Option<u8> {
+    match kind {
+        b'"' | b'\\' | b'/' => Some(kind),
+        b'b' => Some(0x08),
+        b'f' => Some(0x0c),
+        b'n' => Some(b'\n'),
+        b'r' => Some(b'\r'),
+        b't' => Some(b'\t'),
+        _ => None,
+    }
+}
+
 /// Appends what an escape stands for (RFC 8259, section 7) and returns its length without the
 /// backslash; nothing if it is none.
 fn read_escape(escape: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let (&kind, digits) = escape.split_first()?;
-    let byte = match kind {
-        b'"' | b'\\' | b'/' => kind,
-        b'b' => 0x08,
-        b'f' => 0x0c,
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b't' => b'\t',
-        b'u' => return read_code_unit(digits, out).map(|length| length + 1),
-        _ => return None,
-    };
-    out.push(byte);
+    if kind == b'u' {
+        return read_code_unit(digits, out).map(|length| length + 1);
+    }
+    out.push(escaped_byte(kind)?);
     Some(1)
 }
 
-/// Appends the character of `XXXX`, or of a surrogate pair `XXXX\uXXXX`; returns the length read.
+/// Appends the character of four hexadecimal digits, or of two such escapes of a surrogate pair; returns the length read.
 fn read_code_unit(digits: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let unit = hex_unit(digits)?;
     let low = || match digits.get(4..)? {

@@ -37,7 +37,7 @@ impl From<Malformed> for Stop {
     }
 }
 
-/// What documents of one request have in common.
+/// State shared by all documents of one request: limits, budgets and the sink.
 pub(super) struct Context<'c> {
     pub(super) limits: &'c Limits,
     pub(super) names: &'c mut NameBudget,
@@ -248,7 +248,7 @@ impl<'r, 'd, 'c> Reader<'r, 'd, 'c> {
         Ok(is_there)
     }
 
-    /// What follows `query`, `mutation` or `subscription`.
+    /// Reads an operation from behind `query`, `mutation` or `subscription`.
     fn operation(&mut self) -> Step {
         if let Token::Name(name) = self.peek()? {
             self.ahead = None;

@@ -5,6 +5,8 @@
 
 use memchr::{memchr, memchr2};
 
+use crate::body::json::escaped_byte;
+
 /// A token, as it stands in the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'d> {
@@ -15,9 +17,9 @@ pub(super) enum Token<'d> {
     Name(&'d [u8]),
     Int(&'d [u8]),
     Float(&'d [u8]),
-    /// What is between the quotes of a string, escapes included.
+    /// The text between the quotes of a string, with its escapes as written.
     String(&'d [u8]),
-    /// What is between the three quotes of a block string, escapes included.
+    /// The text between the triple quotes of a block string, with its escapes as written.
     BlockString(&'d [u8]),
     End,
 }
@@ -185,28 +187,20 @@ pub(super) fn read_string(content: &[u8], out: &mut Vec<u8>) -> Result<(), Malfo
         out.extend_from_slice(rest.get(..at).unwrap_or_default());
         let (&kind, behind) = rest.get(at + 1..).and_then(<[u8]>::split_first).ok_or(Malformed)?;
         rest = behind;
-        let byte = match kind {
-            b'"' | b'\\' | b'/' => kind,
-            b'b' => 0x08,
-            b'f' => 0x0c,
-            b'n' => b'\n',
-            b'r' => b'\r',
-            b't' => b'\t',
-            b'u' => {
-                let (character, length) = read_character(behind).ok_or(Malformed)?;
-                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-                rest = behind.get(length..).unwrap_or_default();
-                continue;
-            }
-            _ => return Err(Malformed),
-        };
-        out.push(byte);
+        if kind == b'u' {
+            let (character, length) = read_character(behind).ok_or(Malformed)?;
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            rest = behind.get(length..).unwrap_or_default();
+        } else {
+            out.push(escaped_byte(kind).ok_or(Malformed)?);
+        }
     }
     out.extend_from_slice(rest);
     Ok(())
 }
 
-/// The character of `XXXX`, a surrogate pair `XXXX\uXXXX` or `{X…}`, and the bytes that it is written in.
+/// Reads the escape behind `\u`: four hexadecimal digits, two such escapes of a surrogate pair, or digits in braces.
+/// Returns the character and the number of bytes read.
 fn read_character(escape: &[u8]) -> Option<(char, usize)> {
     if let Some(variable) = escape.strip_prefix(b"{") {
         let length = memchr(b'}', variable)?;

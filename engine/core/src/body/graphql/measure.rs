@@ -9,7 +9,7 @@ use core::ops::Range;
 /// The highest number that rules see: `@gt` compares numbers up to this.
 pub(crate) const HIGHEST: u64 = i32::MAX as u64;
 
-/// What the documents of one request come to.
+/// The measures of all documents of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Measures {
     /// Fields within fields, of the deepest document.
@@ -67,7 +67,7 @@ impl Measures {
     }
 }
 
-/// What an operation or a fragment comes to; without the fragments that it spreads, until they are added.
+/// The measures of an operation or a fragment; without the fragments that it spreads, until they are added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) depth: u64,

@@ -47,7 +47,7 @@ fn json_number(text: &[u8]) -> Option<u64> {
     Some(number)
 }
 
-/// What the value of a variable says.
+/// Lengths of lists that the value of a variable gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sizes {
     /// The value itself.
