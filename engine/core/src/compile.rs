@@ -474,9 +474,11 @@ impl<'s> Compiler<'s> {
         }
         self.placebo(&rules, &phases, &markers);
         let sieves = self.build_sieves(&mut rules);
+        let chains: Vec<_> = self.lanes.iter().map(Lane::asks_for_texts).collect();
         gates::open_where_removals_backtrack(&mut rules);
         let Foresight { folded, unseen, unknown_before_body } =
             self.foresee(&rules, &phases, &markers, &captures);
+        gates::group_patterns(&rules, folded.as_ref().map(|folded| &folded.plans), &sieves);
         let looks_at_request_body = self.looks_at_request_body_later(&rules);
         let names_remote_user = self.names_remote_user();
         let response_body_rules = self.looks_at_response_body(&rules);
@@ -503,8 +505,8 @@ impl<'s> Compiler<'s> {
             markers,
             sieves,
             cells: self.cells,
+            index: self.index.build(&chains, self.parts),
             lanes: self.lanes,
-            index: self.index.build(self.parts),
             sources: self.sources,
             known_text_steps: recall.as_ref().map_or(0, Recall::steps),
             recall,

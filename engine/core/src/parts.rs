@@ -123,8 +123,9 @@ impl Parts {
         Some(table)
     }
 
-    /// A sieve of these patterns, and perhaps of others. `None` where it would become too large.
-    pub(crate) fn sieve(&mut self, patterns: &[Hir]) -> Option<SharedSieve> {
+    /// A sieve of these patterns, and perhaps of others. `None` where it would become too large. `chains` has a number
+    /// for each pattern; those with the same one are asked about together.
+    pub(crate) fn sieve(&mut self, patterns: &[Hir], chains: &[u16]) -> Option<SharedSieve> {
         let names: Vec<String> = patterns.iter().map(Hir::to_string).collect();
         let places = |known: &KnownSieve| {
             let place = |name| known.patterns.iter().position(|known| known == name);
@@ -136,7 +137,7 @@ impl Parts {
         if let Some((known, patterns)) = known {
             return Some(SharedSieve { sieve: Arc::clone(&known.sieve), patterns });
         }
-        let sieve = Arc::new(Sieve::new(patterns)?);
+        let sieve = Arc::new(Sieve::new(patterns, chains)?);
         let own = (0..u8::MAX).take(names.len()).collect();
         self.sieves.push(KnownSieve { patterns: names, sieve: Arc::clone(&sieve) });
         Some(SharedSieve { sieve, patterns: own })
@@ -170,8 +171,8 @@ mod tests {
         assert!(Arc::ptr_eq(&all, &parts.table_of(&texts).unwrap()));
 
         let trees = [r"a\d+", r"b\d+", r"c\d+"].map(|text| Pattern::syntax_tree(text).unwrap());
-        let first = parts.sieve(&trees).unwrap();
-        let second = parts.sieve(&[trees[2].clone(), trees[0].clone()]).unwrap();
+        let first = parts.sieve(&trees, &[0; 3]).unwrap();
+        let second = parts.sieve(&[trees[2].clone(), trees[0].clone()], &[0; 2]).unwrap();
         assert!(Arc::ptr_eq(&first.sieve, &second.sieve));
         assert_eq!((first.patterns, second.patterns), (vec![0, 1, 2], vec![2, 0]));
 

@@ -257,6 +257,12 @@ impl Lane {
         Self { steps, triggers, each_stage, asks: Asks::default() }
     }
 
+    /// Its steps, if all of its rules ask for texts.
+    pub(crate) fn asks_for_texts(&self) -> Option<Vec<Transformation>> {
+        let steps = || self.steps.iter().map(|step| step.transformation).collect();
+        (1..usize::MAX).contains(&self.asks.text_min).then(steps)
+    }
+
     /// Whether a value of so many bytes, at any stage, is too short for what the gates ask for.
     pub(crate) fn is_too_short(&self, bytes: usize) -> bool {
         bytes < self.asks.text_min && self.steps.iter().all(|step| !step.transformation.lengthens())

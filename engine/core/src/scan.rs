@@ -23,11 +23,13 @@ mod index;
 mod lanes;
 mod literals;
 pub(crate) mod sieve;
+mod stripped;
 
 pub(crate) use index::Table;
 pub(crate) use lanes::{IndexBuilders, Indexes};
 use literals::window;
 pub(crate) use literals::{needed, needed_signs, required};
+pub(crate) use stripped::Marks;
 
 /// Which bytes occur in a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -29,8 +29,9 @@ const SIZES_SHORT: &str = "10240,102400";
 /// What others are compared with.
 const PROSE: &str = "prose";
 
-/// A byte may cost so many times what one of prose does, in requests of [`LARGE_BYTES_MIN`] and more.
-const RATIO_BOUND: f64 = 10.0;
+/// A byte may cost so many times what one of prose does, in requests of [`LARGE_BYTES_MIN`] and more. Printable bytes
+/// without order cost 10: they meet ever new states in each group of patterns, of which prose meets few.
+const RATIO_BOUND: f64 = 12.0;
 const LARGE_BYTES_MIN: f64 = 100_000.0;
 
 /// The same in smaller requests: a thousand arguments of ten bytes cost by their number, and sieves compute states for
@@ -313,7 +314,7 @@ mod tests {
     fn families_are_compared_with_prose_and_with_themselves() {
         assert!(wrong([100, 1_000], [2_400, 10_000], "").is_empty());
         assert!(wrong([100, 1_000], [2_600, 10_000], "")[0].contains("26.0 times"));
-        assert!(wrong([100, 1_000], [1_000, 10_100], "")[0].contains("10.1 times"));
+        assert!(wrong([100, 1_000], [1_000, 12_100], "")[0].contains("12.1 times"));
         assert!(wrong([100, 6_000], [500, 26_000], "")[0].contains("each 5.2 times"));
         assert!(
             wrong([100, 1_000], [100, 1_000], ",\"cut_off\":true")[0].contains("limit of steps")

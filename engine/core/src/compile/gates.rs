@@ -11,7 +11,7 @@ use crate::{
     id::{LaneId, Phase, RuleIndex, RuleSet},
     operator::{Operator, leading_integer},
     parts::SharedSieve,
-    plan::Cell,
+    plan::{Cell, PhasePlan},
     program::{Asks, CellId, Ctl, Gate, Lane, MatchAction, Rule, Select, Source, SourceId, Target},
     recall::may_be_recalled,
     scan::sieve::{self, Letters, Sieve},
@@ -38,6 +38,8 @@ pub(super) struct SieveDraft {
     /// Rules with the same tag for their paranoia level are evaluated together, or not at all.
     level: Box<str>,
     patterns: Vec<Hir>,
+    /// The chain of transformations of each, if it changes nearly every text; 0 for those that see the same text.
+    chains: Vec<u16>,
 }
 
 /// Sources that have gates: as many as a [`SourceId`] can number. Rules that look at more are run.
@@ -131,9 +133,12 @@ impl Compiler<'_> {
         let letters = letters(self.lanes.get(rule.lane.get())?)?;
         let pattern = sieve::sieveable(pattern, letters)?;
         let sieve = self.sieve(rule);
-        let patterns = &mut self.sieves.get_mut(sieve)?.patterns;
-        let number = u8::try_from(patterns.len()).ok()?;
-        patterns.push(pattern);
+        let changes_words = self.lanes.get(rule.lane.get())?.triggers.contains(b' ');
+        let chain = if changes_words { u16::try_from(rule.lane.get()).ok()? } else { 0 };
+        let draft = self.sieves.get_mut(sieve)?;
+        let number = u8::try_from(draft.patterns.len()).ok()?;
+        draft.patterns.push(pattern);
+        draft.chains.push(chain);
         let sieve = u16::try_from(sieve).ok()?;
         self.asks(rule.lane, Asks::add_pattern);
         Some(Gate::Sieve { sieve, pattern: number, cells: self.cells_of(rule) })
@@ -163,7 +168,7 @@ impl Compiler<'_> {
         });
         known.unwrap_or_else(|| {
             let (phase, level) = (rule.phase, level.into());
-            self.sieves.push(SieveDraft { phase, level, patterns: Vec::new() });
+            self.sieves.push(SieveDraft { phase, level, patterns: Vec::new(), chains: Vec::new() });
             self.sieves.len() - 1
         })
     }
@@ -183,7 +188,7 @@ impl Compiler<'_> {
     pub(super) fn build_sieves(&mut self, rules: &mut [Rule]) -> Vec<Arc<Sieve>> {
         let drafts = core::mem::take(&mut self.sieves);
         let built: Option<Vec<SharedSieve>> =
-            drafts.iter().map(|draft| self.parts.sieve(&draft.patterns)).collect();
+            drafts.iter().map(|draft| self.parts.sieve(&draft.patterns, &draft.chains)).collect();
         let built = built.unwrap_or_default();
         for rule in rules {
             if let Gate::Sieve { sieve, pattern, .. } = &mut rule.gate {
@@ -213,6 +218,25 @@ impl Compiler<'_> {
             self.sources.len() - 1
         });
         SourceId(u16::try_from(position).unwrap_or(u16::MAX))
+    }
+}
+
+/// Has the sieves of rules that are evaluated divide their patterns into groups. Without plans all may be.
+pub(super) fn group_patterns(
+    rules: &[Rule],
+    plans: Option<&[PhasePlan; 5]>,
+    sieves: &[Arc<Sieve>],
+) {
+    let is_evaluated = |rule| {
+        plans.is_none_or(|plans| plans.iter().any(|plan: &PhasePlan| plan.rules.contains(rule)))
+    };
+    for (index, rule) in rules.iter().enumerate() {
+        if let Gate::Sieve { sieve, .. } = rule.gate
+            && let Some(sieve) = sieves.get(usize::from(sieve))
+            && is_evaluated(RuleIndex::from_usize(index))
+        {
+            sieve.groups();
+        }
     }
 }
 

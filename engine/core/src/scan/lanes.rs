@@ -7,7 +7,10 @@
 //!
 //! The law of [`super`] holds for each index: it names every rule of its chain that may match.
 
-use super::index::{Index, IndexBuilder};
+use super::{
+    index::{Index, IndexBuilder},
+    stripped::{Chain, Stripped, StrippedBuilder},
+};
 use crate::{
     id::{LaneId, RuleIndex},
     parts::Parts,
@@ -18,6 +21,7 @@ use crate::{
 pub(crate) struct IndexBuilders {
     all: IndexBuilder,
     lanes: Vec<IndexBuilder>,
+    stripped: StrippedBuilder,
 }
 
 impl IndexBuilders {
@@ -30,14 +34,16 @@ impl IndexBuilders {
         if lane == LaneId::NONE {
             return true;
         }
+        self.stripped.add(rule, lane, texts);
         if self.lanes.len() <= lane.get() {
             self.lanes.resize_with(lane.get() + 1, IndexBuilder::default);
         }
         self.lanes.get_mut(lane.get()).is_some_and(|builder| builder.add(rule, texts))
     }
 
-    /// Compiles the automata, or takes known ones.
-    pub(crate) fn build(self, parts: &mut Parts) -> Indexes {
+    /// Compiles the automata, or takes known ones. `chains` has a place for each chain.
+    pub(crate) fn build(self, chains: &[Chain], parts: &mut Parts) -> Indexes {
+        let stripped = self.stripped.build(chains, parts);
         let texts = self.all.len();
         let all = self.all.build(parts);
         let mut of_lane = |builder: IndexBuilder| match builder.len() {
@@ -46,7 +52,7 @@ impl IndexBuilders {
             own if own <= texts / 2 => OfLane::Own(builder.build(parts)),
             _ => OfLane::All,
         };
-        Indexes { lanes: self.lanes.into_iter().map(&mut of_lane).collect(), all }
+        Indexes { lanes: self.lanes.into_iter().map(&mut of_lane).collect(), all, stripped }
     }
 }
 
@@ -55,6 +61,8 @@ impl IndexBuilders {
 pub(crate) struct Indexes {
     all: Index,
     lanes: Vec<OfLane>,
+    /// What is asked of long values before a chain changes them.
+    pub(crate) stripped: Stripped,
 }
 
 /// How the rules of a chain are found.
@@ -112,7 +120,7 @@ mod tests {
         assert!(builders.add(RuleIndex(2), LaneId(3), &texts(&["UNION"])));
         assert!(!builders.add(RuleIndex(3), LaneId(4), &texts(&[""])), "no text is empty");
         assert!(builders.add(RuleIndex(4), LaneId::NONE, &texts(&["exec"])));
-        let indexes = builders.build(&mut Parts::default());
+        let indexes = builders.build(&[], &mut Parts::default());
         for (value, all, lanes) in [
             ("a union b", 0b101, [0b101, 0, 0b100, 0]),
             ("Select", 0b1, [0b1, 0, 0, 0]),

@@ -28,7 +28,7 @@ const REPEATED_MAX: u32 = 4;
 const WINDOW_BYTES_MAX: usize = 6;
 
 /// The least a text must weigh: less, and it is found in nearly every value.
-const WEIGHT_MIN: u32 = 20;
+pub(super) const WEIGHT_MIN: u32 = 20;
 
 type Strings = Vec<Vec<u8>>;
 
@@ -261,7 +261,7 @@ fn weight(texts: &Strings) -> u32 {
     weakest.saturating_sub(texts.len().checked_ilog2().unwrap_or(0) / 3)
 }
 
-fn text_weight(text: &[u8]) -> u32 {
+pub(super) fn text_weight(text: &[u8]) -> u32 {
     text.iter().map(|&byte| byte_weight(byte)).sum()
 }
 

@@ -8,9 +8,8 @@
 //! scan that has used it up gives up and names every pattern. The table is emptied when it has grown to its
 //! limit.
 //!
-//! A value without order meets ever new states, since a state says how far each of the patterns has come.
-//! Asking the patterns a few at a time then, with a table for each few, was built, and left out again: it is
-//! faster only for values that come twice.
+//! A value without order meets ever new states, since a state says how far each of the patterns has come. Long values
+//! are therefore taken through several smaller automata ([`groups`]).
 //!
 //! A search can begin at each byte, so the threads that begin there are the same everywhere: what they
 //! become is computed once, when rules are loaded, and a state holds only those that began before.
@@ -18,22 +17,21 @@
 //! Assertions are decided when the byte behind them is known, as in the determinisation that Rust's
 //! `regex-automata` documents; lines (`(?m)^`) are left out.
 
+mod groups;
+mod table;
 mod threads;
 
-use core::{
-    fmt,
-    hash::{Hash, Hasher},
-    sync::atomic::{AtomicUsize, Ordering},
-};
-use std::{collections::HashMap, sync::Arc};
+use core::{fmt, sync::atomic::Ordering};
+use std::sync::OnceLock;
 
 use regex_automata::{
     nfa::thompson::{Compiler, Config, NFA, State, WhichCaptures},
-    util::{pool::Pool, primitives::StateID},
+    util::primitives::StateID,
 };
 use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, HirKind, Repetition};
 
-use threads::{Place, Threads, is_word};
+pub(crate) use groups::Answers;
+use table::Group;
 
 /// Patterns of one sieve: one bit each, and one bit is left to the caller.
 pub(crate) const PATTERNS_MAX: usize = 63;
@@ -44,8 +42,11 @@ pub(crate) const ALL: u64 = u64::MAX;
 /// Bytes that the automaton of one sieve may take before it is made deterministic.
 const NFA_BYTES_MAX: usize = 32 << 20;
 
-/// Bytes of the table of one worker, unless the host gives it more.
+/// Bytes of the table of one worker for short values.
 const TABLE_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of the table of one worker for each group that long values are taken through.
+const GROUP_TABLE_BYTES_MAX: usize = 1 << 20;
 
 /// Says in the table that a step has not been computed.
 const UNKNOWN: u32 = u32::MAX;
@@ -65,19 +66,12 @@ pub(crate) struct Sieve {
     representatives: Box<[u8]>,
     /// Whose each state of the automaton is: one bit, or none where that cannot be said.
     owners: Box<[u64]>,
-    /// What the threads that begin at a byte become behind it: by class, behind a word byte or not.
-    beginnings: [Box<[Step]>; 2],
-    /// What they match when there is no further byte.
-    ending: [u64; 2],
-    tables: Pool<Table>,
-    table_bytes_max: AtomicUsize,
-}
-
-/// What becomes of threads at one byte.
-#[derive(Debug, Default)]
-struct Step {
-    threads: Box<[u32]>,
-    matches: u64,
+    /// All patterns, for short values.
+    all: Group,
+    /// The chain of transformations of each pattern, by a number: those with the same one are asked about together.
+    chains: Box<[u16]>,
+    /// Each pattern in one of several groups, for long values.
+    groups: OnceLock<Box<[Group]>>,
 }
 
 impl fmt::Debug for Sieve {
@@ -88,7 +82,9 @@ impl fmt::Debug for Sieve {
 
 impl Sieve {
     /// One automaton of patterns that [`sieveable`] gave. `None` when it becomes too large.
-    pub(crate) fn new(patterns: &[Hir]) -> Option<Self> {
+    ///
+    /// `chains` has a number for each pattern. Those with the same one are asked about together.
+    pub(crate) fn new(patterns: &[Hir], chains: &[u16]) -> Option<Self> {
         if patterns.len() > PATTERNS_MAX {
             return None;
         }
@@ -100,49 +96,36 @@ impl Sieve {
         let classes = nfa.byte_classes();
         let representatives: Box<[u8]> =
             classes.representatives(..).filter_map(|unit| unit.as_u8()).collect();
-        let mut sieve = Self {
+        Some(Self {
             owners: owners(&nfa),
             classes: Box::new(core::array::from_fn(|byte| {
                 u8::try_from(byte).map_or(0, |byte| classes.get(byte))
             })),
+            all: Group::new(&nfa, &representatives, ALL >> 1, TABLE_BYTES_MAX),
             representatives,
             nfa,
-            beginnings: Default::default(),
-            ending: [0; 2],
-            tables: Pool::new(Table::default as fn() -> Table),
-            table_bytes_max: AtomicUsize::new(TABLE_BYTES_MAX),
-        };
-        sieve.precompute();
-        Some(sieve)
+            chains: chains.into(),
+            groups: OnceLock::new(),
+        })
+    }
+
+    /// Divides the patterns into groups, if that is not done yet: milliseconds, which loading should take, and not the
+    /// first long value. Rules that are never evaluated need none.
+    pub(crate) fn groups(&self) -> &[Group] {
+        self.groups.get_or_init(|| {
+            let bytes_max = self.all.table_bytes_max.load(Ordering::Relaxed);
+            let bytes_max = bytes_max.min(GROUP_TABLE_BYTES_MAX);
+            let group =
+                |patterns| Group::new(&self.nfa, &self.representatives, patterns, bytes_max);
+            groups::partition(self, &self.chains).into_iter().map(group).collect()
+        })
     }
 
     /// Gives the table of each worker so many bytes. It changes how long scans take, and no answer.
     pub(crate) fn set_table_bytes_max(&self, bytes: usize) {
-        self.table_bytes_max.store(bytes, Ordering::Relaxed);
-    }
-
-    fn precompute(&mut self) {
-        let mut work = Threads::default();
-        let begin = [self.nfa.start_anchored()];
-        for (word, (steps, ending)) in self.beginnings.iter_mut().zip(&mut self.ending).enumerate()
-        {
-            let word = word == 1;
-            let mut from = Threads::default();
-            from.begin(&self.nfa);
-            from.close(&self.nfa, begin[0], &Place::AFTER_A_BYTE);
-            let state = StateInfo { threads: from.list.as_slice().into(), word, first: false };
-            *ending = from.matches | work.end(&self.nfa, &state);
-            *steps = self
-                .representatives
-                .iter()
-                .map(|&byte| {
-                    work.step(&self.nfa, &[], &state, byte, 0);
-                    Step {
-                        threads: work.list.as_slice().into(),
-                        matches: work.matches | from.matches,
-                    }
-                })
-                .collect();
+        self.all.table_bytes_max.store(bytes, Ordering::Relaxed);
+        for group in self.groups.get().into_iter().flatten() {
+            group.table_bytes_max.store(bytes.min(GROUP_TABLE_BYTES_MAX), Ordering::Relaxed);
         }
     }
 
@@ -150,9 +133,9 @@ impl Sieve {
     /// computed than there is fuel for. One unit is a thread that a step ends in: some hundreds of
     /// instructions, with those that the step began with and did not keep.
     pub(crate) fn scan(&self, value: &[u8], fuel: &mut usize) -> u64 {
-        let mut table = self.tables.get();
+        let mut table = self.all.tables.get();
         let table = &mut *table;
-        let (mut at, mut found) = table.first(self);
+        let (mut at, mut found) = table.first(self, &self.all);
         let mut rest = value;
         while let Some((class, mut next, behind)) = self.known_steps(&table.next, &mut at, rest) {
             rest = behind;
@@ -161,7 +144,9 @@ impl Sieve {
                     return ALL;
                 }
                 let state = at as usize / self.representatives.len();
-                let Some(computed) = table.compute(self, state, class) else { return ALL };
+                let Some(computed) = table.compute(self, &self.all, state, class) else {
+                    return ALL;
+                };
                 next = computed;
                 *fuel = fuel.saturating_sub(table.work.list.len() + STEP_FUEL);
             }
@@ -170,7 +155,7 @@ impl Sieve {
                 found |= table.matches(at as usize / self.representatives.len());
             }
         }
-        found | table.at_end(self, at as usize / self.representatives.len())
+        found | table.at_end(self, &self.all, at as usize / self.representatives.len())
     }
 
     /// Takes the steps that are in the table and lead to no match. Gives the first other one: its class,
@@ -230,142 +215,6 @@ fn successors(state: &State, to: &mut Vec<StateID>) {
         State::Union { alternates } => to.extend(alternates.iter()),
         State::BinaryUnion { alt1, alt2 } => to.extend([*alt1, *alt2]),
         State::Fail | State::Match { .. } => {}
-    }
-}
-
-/// Threads before a byte, with what decides their assertions.
-#[derive(Clone, Debug)]
-struct StateInfo {
-    threads: Arc<[u32]>,
-    /// Whether the byte before is part of a word.
-    word: bool,
-    /// Whether there is no byte before.
-    first: bool,
-}
-
-/// What one worker has made deterministic so far.
-#[derive(Debug, Default)]
-struct Table {
-    /// For each state and class: the next state's place in this list.
-    next: Vec<u32>,
-    states: Vec<StateInfo>,
-    matches: Vec<u64>,
-    /// What a state matches at the end of a value, once it is known.
-    ends: Vec<Option<u64>>,
-    ids: HashMap<Key, u32>,
-    bytes: usize,
-    work: Threads,
-}
-
-/// What tells two states apart.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Key {
-    threads: Arc<[u32]>,
-    word: bool,
-    first: bool,
-    matches: u64,
-}
-
-impl Hash for Key {
-    /// There may be thousands of threads: they are mixed into one word first.
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-        let mix = |hash: u64, &thread: &u32| {
-            (hash.rotate_left(5) ^ u64::from(thread)).wrapping_mul(FACTOR)
-        };
-        let threads = self.threads.iter().fold(self.matches, mix);
-        (threads, self.word, self.first).hash(state);
-    }
-}
-
-impl Table {
-    /// The state before the first byte of a value.
-    fn first(&mut self, sieve: &Sieve) -> (u32, u64) {
-        if self.states.is_empty() {
-            self.work.begin(&sieve.nfa);
-            self.work.close(&sieve.nfa, sieve.nfa.start_anchored(), &Place::FIRST);
-            let matches = self.work.matches;
-            self.intern(sieve, false, true, matches);
-        }
-        (0, self.matches(0))
-    }
-
-    fn matches(&self, state: usize) -> u64 {
-        self.matches.get(state).copied().unwrap_or(ALL)
-    }
-
-    /// Computes a step and enters it into the table. `None` for what the table does not have: then nobody knows.
-    fn compute(&mut self, sieve: &Sieve, state: usize, class: usize) -> Option<u32> {
-        let from = self.states.get(state)?.clone();
-        let &byte = sieve.representatives.get(class)?;
-        // What has matched before this step need not match again.
-        let before = self.matches(state);
-        self.work.step(&sieve.nfa, &sieve.owners, &from, byte, before);
-        if let Some(step) =
-            sieve.beginnings.get(usize::from(from.word)).and_then(|steps| steps.get(class))
-        {
-            self.work.add(step);
-        }
-        let matches = self.work.matches & !before;
-        let full = self.bytes > sieve.table_bytes_max.load(Ordering::Relaxed);
-        if full {
-            self.clear(sieve);
-        }
-        let next = self.intern(sieve, is_word(byte), false, matches);
-        let place = state * sieve.representatives.len() + class;
-        if let (Some(step), false) = (self.next.get_mut(place), full) {
-            *step = next;
-        }
-        Some(next)
-    }
-
-    /// Forgets every state but the first.
-    fn clear(&mut self, sieve: &Sieve) {
-        let threads = core::mem::take(&mut self.work.list);
-        let matches = self.work.matches;
-        self.next.clear();
-        self.states.clear();
-        self.matches.clear();
-        self.ends.clear();
-        self.ids.clear();
-        self.bytes = 0;
-        self.first(sieve);
-        self.work.list = threads;
-        self.work.matches = matches;
-    }
-
-    /// The place of the state that has the threads of `work`.
-    fn intern(&mut self, sieve: &Sieve, word: bool, first: bool, matches: u64) -> u32 {
-        self.work.list.sort_unstable();
-        let threads: Arc<[u32]> = self.work.list.as_slice().into();
-        let key = Key { threads: Arc::clone(&threads), word, first, matches };
-        if let Some(&id) = self.ids.get(&key) {
-            return id;
-        }
-        let place = u32::try_from(self.next.len()).unwrap_or(UNKNOWN);
-        let id = if matches == 0 { place } else { place | HIT };
-        let width = sieve.representatives.len();
-        self.next.resize(self.next.len() + width, UNKNOWN);
-        self.bytes += 4 * (width + threads.len()) + 128;
-        self.states.push(StateInfo { threads, word, first });
-        self.matches.push(matches);
-        self.ends.push(None);
-        self.ids.insert(key, id);
-        id
-    }
-
-    /// What a state matches when there is no further byte.
-    fn at_end(&mut self, sieve: &Sieve, state: usize) -> u64 {
-        if let Some(&Some(matches)) = self.ends.get(state) {
-            return matches;
-        }
-        let Some(info) = self.states.get(state).cloned() else { return ALL };
-        let beginning = sieve.ending.get(usize::from(info.word)).copied().unwrap_or(ALL);
-        let matches = self.work.end(&sieve.nfa, &info) | beginning;
-        if let Some(end) = self.ends.get_mut(state) {
-            *end = Some(matches);
-        }
-        matches
     }
 }
 
@@ -498,10 +347,14 @@ mod tests {
                 texts.iter().map(|text| crate::pattern::Pattern::new(text).unwrap()).collect();
             let hirs: Vec<Hir> =
                 texts.iter().map(|text| sieveable(&hir(text), letters).unwrap()).collect();
-            let sieve = Sieve::new(&hirs).unwrap();
+            let sieve = Sieve::new(&hirs, &vec![(round % 2) as u16; hirs.len()]).unwrap();
             for _ in 0..60 {
                 let value = value(&mut random);
                 let found = sieve.scan(&value, &mut { usize::MAX });
+                let wanted = random.below(1 << hirs.len()) as u64;
+                let long = sieve.scan_long(&value, wanted, &mut { usize::MAX });
+                assert_eq!(long.known & wanted, wanted, "{texts:?}");
+                assert_eq!(long.found, found & long.known, "{texts:?} on {value:?}");
                 let lower = value.to_ascii_lowercase();
                 for (bit, (pattern, text)) in patterns.iter().zip(&texts).enumerate() {
                     let is_found = found & (1 << bit) != 0;
@@ -523,12 +376,28 @@ mod tests {
     #[test]
     fn without_fuel_every_pattern_is_named() {
         let texts = ["ab+c", "[xy]z", "d+e", "fg*h", "i[jk]l"];
-        let sieve = Sieve::new(&texts.map(hir)).unwrap();
+        let sieve = Sieve::new(&texts.map(hir), &[0; 5]).unwrap();
         let scan = |value, steps| sieve.scan(value, &mut (steps * STEP_FUEL));
         assert_eq!(scan(b"aaaaaaaaa", 2), 0, "two steps, again and again");
         assert_eq!(scan(b"abcijl", 2), ALL, "more than two");
         assert_eq!(scan(b"abcijl", 100), 0b1_0001);
         assert_eq!(scan(b"abcijl", 0), 0b1_0001, "from the table");
+    }
+
+    /// A group whose next state takes fuel that is not there is found, and no other one.
+    #[test]
+    fn without_fuel_every_pattern_of_a_group_is_named() {
+        let patterns = ["a[ab]{40}c", "x[xy]z"];
+        let sieve = Sieve::new(&patterns.map(hir), &[1, 2]).unwrap();
+        let mut random = Xorshift(7);
+        let value: Vec<u8> = (0..4_000).map(|_| b"ab"[random.below(2)]).collect();
+        let scan = |wanted, fuel| {
+            let Answers { known, found } = sieve.scan_long(&value, wanted, &mut { fuel });
+            (known, found)
+        };
+        assert_eq!(scan(0b10, 1_000), (0b10, 0), "the first is not asked");
+        assert_eq!(scan(0b11, 1_000), (0b11, 0b01), "the first gives up");
+        assert_eq!(scan(0b11, usize::MAX), (0b11, 0));
     }
 
     /// Every run of letters is a state of its own here, so that the table fills up, whatever its limit.
@@ -538,7 +407,7 @@ mod tests {
         let patterns = ["a[ab]{12}c", "b[ab]{9}a[ab]{3}d"];
         let expected = patterns.map(|text| crate::pattern::Pattern::new(text).unwrap());
         for (bytes_max, is_small) in [(TABLE_BYTES_MAX, false), (SMALL, true)] {
-            let sieve = Sieve::new(&patterns.map(hir)).unwrap();
+            let sieve = Sieve::new(&patterns.map(hir), &[0; 2]).unwrap();
             sieve.set_table_bytes_max(bytes_max);
             let mut random = Xorshift(7);
             for _ in 0..40 {
@@ -549,10 +418,10 @@ mod tests {
                     .enumerate()
                     .map(|(bit, pattern)| u64::from(pattern.may_match(&value)) << bit);
                 assert_eq!(sieve.scan(&value, &mut { usize::MAX }), expected.sum());
-                let table = sieve.tables.get();
+                let table = sieve.all.tables.get();
                 assert!(table.bytes <= bytes_max + 4_096, "{}", table.bytes);
             }
-            assert_eq!(sieve.tables.get().bytes <= SMALL + 4_096, is_small);
+            assert_eq!(sieve.all.tables.get().bytes <= SMALL + 4_096, is_small);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The fast path: which rules need not be evaluated. See [`crate::scan`] for what it may say.
 
+mod stripped;
 mod views;
 
 use super::{Transaction, values, values::ValueRef};
@@ -10,16 +11,17 @@ use crate::{
     pattern::Found,
     plan::{PhasePlan, PlannedCell},
     program::{CellId, Gate, Program, Rule, Target},
-    scan::ByteSet,
+    scan::{ByteSet, sieve::Answers},
     store::{Slice, ValueId},
     variable::Variable,
 };
+use stripped::StrippedValues;
 
 /// Marks what has not been computed.
 const UNKNOWN: u32 = u32::MAX;
 
-/// What sieves may compute for each transaction: millions of instructions. Values that are not made to
-/// need more find it done after the first transactions.
+/// What sieves may compute for each transaction: millions of instructions, and more for long values. Values that are not
+/// made to need more find it done after the first transactions.
 const FUEL: usize = 1 << 14;
 
 /// A text that rules look at: a value as it is, or as a lane changes it, or, for `multiMatch`, the value
@@ -41,7 +43,7 @@ struct View {
 
 /// Bytes of a value from which on a rule does not run on it where a byte is missing that each match of its pattern
 /// holds. To run a pattern on fewer costs no more than to know their bytes behind each chain of transformations.
-const LONG_BYTES_MIN: usize = 4 << 10;
+const LONG_BYTES_MIN: usize = 1 << 10;
 
 /// What is known of a cell in one phase.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +101,8 @@ pub(super) struct Scans {
     changed: Vec<Vec<ViewId>>,
     /// What sieves say: by view and sieve.
     sieved: Vec<u64>,
+    /// The same of long texts, of which perhaps some patterns are known only.
+    sieved_long: Vec<Answers>,
     /// Counts phases.
     entered: u64,
     /// The values of each source, as of this phase: a range of `members`.
@@ -115,6 +119,7 @@ pub(super) struct Scans {
     /// Those of them whose gates are to be asked yet.
     asked: Vec<u64>,
     fuel: usize,
+    stripped: StrippedValues,
 }
 
 impl Scans {
@@ -131,6 +136,7 @@ impl Scans {
             values: Vec::new(),
             changed: vec![Vec::new(); program.lanes.len()],
             sieved: Vec::new(),
+            sieved_long: Vec::new(),
             entered: 0,
             sources: vec![None; program.sources.len()],
             members: Vec::new(),
@@ -141,6 +147,7 @@ impl Scans {
             candidates: vec![0; words],
             asked: vec![0; words],
             fuel: 0,
+            stripped: StrippedValues::default(),
         }
     }
 
@@ -159,11 +166,14 @@ impl Scans {
         }
         self.sieved.clear();
         self.sieved.shrink_to(WORDS_KEPT);
+        self.sieved_long.clear();
+        self.sieved_long.shrink_to(WORDS_KEPT);
         self.members.clear();
         self.members.shrink_to(VIEWS_KEPT);
         self.cell_views.clear();
         self.cell_views.shrink_to(WORDS_KEPT);
         self.fuel = FUEL;
+        self.stripped.clear();
     }
 
     /// Gives all memory back that it can do without; what is known of values is forgotten.
@@ -174,11 +184,13 @@ impl Scans {
         self.values = Vec::new();
         self.changed.fill(Vec::new());
         self.sieved = Vec::new();
+        self.sieved_long = Vec::new();
         self.members = Vec::new();
         self.cells.fill(CellState::UNSURE);
         self.cell_views = Vec::new();
         self.cell_rows = Vec::new();
         self.cell_sieved = Vec::new();
+        self.stripped = StrippedValues::default();
     }
 
     /// Values of collections may have been added since the last phase: what is known of sources is
@@ -251,16 +263,20 @@ impl Scans {
         true
     }
 
+    /// Keeps the row that was scanned into; `named` says whether there is any rule in it.
+    fn keep_row(&mut self, named: bool) -> u32 {
+        if !named {
+            return EMPTY_ROW;
+        }
+        let row = self.rows.len() / self.words.max(1);
+        self.rows.extend_from_slice(&self.row);
+        self.row.fill(0);
+        u32::try_from(row).unwrap_or(UNKNOWN)
+    }
+
     /// Adds a view for what has been scanned into `row`; `named` says whether there is any rule in it.
     fn add_view(&mut self, text: Slice, bytes: ByteSet, named: bool) -> ViewId {
-        let row = if named {
-            let row = self.rows.len() / self.words.max(1);
-            self.rows.extend_from_slice(&self.row);
-            self.row.fill(0);
-            u32::try_from(row).unwrap_or(UNKNOWN)
-        } else {
-            EMPTY_ROW
-        };
+        let row = self.keep_row(named);
         self.views.push(View { text, row, bytes, recalled: false, is_long: false });
         u32::try_from(self.views.len() - 1).unwrap_or(UNKNOWN)
     }
@@ -467,7 +483,8 @@ impl Transaction {
             }
         }
         for sieve in sieves {
-            let found = self.cell_sieved(program, state, sieve.sieve) & sieve.patterns;
+            let found = self.cell_sieved(program, state, sieve.sieve, sieve.patterns);
+            let found = found & sieve.patterns;
             if found != 0 {
                 for &(pattern, rule) in &sieve.rules {
                     if found & (1 << pattern) != 0 {
@@ -575,7 +592,7 @@ impl Transaction {
             Gate::Texts { .. } => self.scans.names(known, index),
             Gate::Bytes { bytes, .. } => known.bytes.intersects(*bytes),
             Gate::Sieve { sieve, pattern, .. } => {
-                self.sieved(program, *sieve, view) & (1 << pattern) != 0
+                self.sieved(program, *sieve, view, 1 << pattern) & (1 << pattern) != 0
             }
             Gate::Open
             | Gate::Unknown { .. }
@@ -603,7 +620,7 @@ impl Transaction {
             Gate::Unknown { .. } => cell.bytes != ByteSet::EMPTY,
             Gate::Bytes { bytes, .. } => cell.bytes.intersects(*bytes),
             Gate::Sieve { sieve, pattern, .. } => {
-                self.cell_sieved(program, cell, *sieve) & (1 << pattern) != 0
+                self.cell_sieved(program, cell, *sieve, 1 << pattern) & (1 << pattern) != 0
             }
             Gate::Open
             | Gate::Scalar { .. }
@@ -617,8 +634,12 @@ impl Transaction {
     pub(super) fn forget(&mut self, ValueId(id): ValueId) {
         self.met.remove(ValueId(id));
         let at = id as usize;
-        let Scans { values, changed, .. } = &mut self.scans;
-        for view in changed.iter_mut().chain([values]).filter_map(|views| views.get_mut(at)) {
+        let Scans { values, changed, stripped, .. } = &mut self.scans;
+        for view in changed
+            .iter_mut()
+            .chain([values, &mut stripped.places])
+            .filter_map(|views| views.get_mut(at))
+        {
             *view = UNKNOWN;
         }
         for slice in self.transformed.iter_mut().filter_map(|lane| lane.get_mut(at)) {

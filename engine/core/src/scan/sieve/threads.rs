@@ -1,11 +1,28 @@
 //! How far each of the patterns has come: sets of states of the automaton, and what a byte makes of them.
 
+use std::sync::Arc;
+
 use regex_automata::{
     nfa::thompson::{NFA, State},
     util::{look::Look, primitives::StateID},
 };
 
-use super::{StateInfo, Step};
+/// Threads before a byte, with what decides their assertions.
+#[derive(Clone, Debug)]
+pub(super) struct StateInfo {
+    pub(super) threads: Arc<[u32]>,
+    /// Whether the byte before is part of a word.
+    pub(super) word: bool,
+    /// Whether there is no byte before.
+    pub(super) first: bool,
+}
+
+/// What becomes of threads at one byte.
+#[derive(Debug, Default)]
+pub(super) struct Step {
+    pub(super) threads: Box<[u32]>,
+    pub(super) matches: u64,
+}
 
 /// Where threads stand, as far as assertions ask.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,15 @@
 //! What rules look at, looked at once: the values of sources, as they are and as lanes change them.
 
-use super::{CellState, LONG_BYTES_MIN, Member, UNKNOWN, ViewId, known_bytes, lookup, remember};
+use super::{
+    CellState, LONG_BYTES_MIN, Member, Scans, UNKNOWN, ViewId, known_bytes, lookup, remember,
+};
 use crate::{
     id::LaneId,
     plan::Cell,
     program::{CellId, Lane, Program, Select, Source, SourceId},
     scan::{
         ByteSet,
-        sieve::{self, PATTERNS_MAX},
+        sieve::{self, Answers, PATTERNS_MAX, Sieve},
     },
     store::{Region, Slice, ValueId},
     transaction::{
@@ -231,6 +233,7 @@ impl Transaction {
         }
         let before = self.budget;
         let view = match lane.each_stage {
+            _ if self.is_told_by_stripped(program, id, lane, text, value, raw) => raw,
             true if lane.is_too_short(text.len()) => raw,
             true => self.stages_view(program, id, lane, text, raw),
             false => self.changed_view(program, id, text, value, raw),
@@ -318,8 +321,14 @@ impl Transaction {
         view
     }
 
-    /// Which patterns of a sieve match in a cell.
-    pub(super) fn cell_sieved(&mut self, program: &Program, state: CellState, sieve: u16) -> u64 {
+    /// Which of some patterns of a sieve match in a cell, and perhaps others.
+    pub(super) fn cell_sieved(
+        &mut self,
+        program: &Program,
+        state: CellState,
+        sieve: u16,
+        patterns: u64,
+    ) -> u64 {
         let place = state.same_as.get().saturating_mul(program.sieves.len());
         let place = place.saturating_add(usize::from(sieve));
         let known = self.scans.cell_sieved.get(place).copied().unwrap_or(sieve::ALL);
@@ -328,26 +337,38 @@ impl Transaction {
         }
         let Some(cell) = program.cells.get(state.same_as.get()) else { return sieve::ALL };
         let (first, last) = self.source(program, cell.source);
-        let mut found = KNOWN;
+        let (mut found, mut is_long) = (KNOWN, false);
         for view in (state.first_view..).take(last - first) {
-            let view = self.scans.cell_views.get(view).copied().unwrap_or(UNKNOWN);
-            if !self.scans.view(view).recalled {
-                found |= self.sieved(program, sieve, view);
+            let id = self.scans.cell_views.get(view).copied().unwrap_or(UNKNOWN);
+            let view = self.scans.view(id);
+            if !view.recalled {
+                is_long |= view.text.len() >= LONG_BYTES_MIN;
+                found |= self.sieved(program, sieve, id, patterns);
             }
         }
-        if let Some(place) = self.scans.cell_sieved.get_mut(place) {
+        // Of a long value, only these patterns are known.
+        if let Some(place) = self.scans.cell_sieved.get_mut(place).filter(|_| !is_long) {
             *place = found;
         }
         found
     }
 
-    /// Which patterns of a sieve match in a text.
-    pub(super) fn sieved(&mut self, program: &Program, number: u16, view: ViewId) -> u64 {
+    /// Which of some patterns of a sieve match in a text, and perhaps others.
+    pub(super) fn sieved(
+        &mut self,
+        program: &Program,
+        number: u16,
+        view: ViewId,
+        patterns: u64,
+    ) -> u64 {
         let Some(sieve) = program.sieves.get(usize::from(number)) else { return sieve::ALL };
         let at = (view as usize).saturating_mul(program.sieves.len()) + usize::from(number);
         let text = self.scans.view(view).text;
         if text == transaction::UNKNOWN || self.budget.scans(text.len()) {
             return sieve::ALL;
+        }
+        if text.len() >= LONG_BYTES_MIN {
+            return self.sieved_long(sieve, at, text, patterns);
         }
         if self.scans.sieved.len() <= at {
             self.scans.sieved.resize(at + 1, 0);
@@ -368,5 +389,29 @@ impl Transaction {
             *place = found;
         }
         found
+    }
+
+    /// As [`Self::sieved`], of a long text, of which only the groups of these patterns are asked.
+    #[inline(never)]
+    fn sieved_long(&mut self, sieve: &Sieve, at: usize, text: Slice, patterns: u64) -> u64 {
+        let Scans { sieved_long: long, fuel, .. } = &mut self.scans;
+        if long.len() <= at {
+            long.resize(at + 1, Answers::default());
+        }
+        let Some(answers) = long.get_mut(at) else { return sieve::ALL };
+        let wanted = patterns & !answers.known;
+        if wanted == 0 {
+            return answers.found;
+        }
+        if let Some(profile) = &mut self.profile {
+            profile.begin_shared();
+        }
+        let new = sieve.scan_long(self.store.bytes(text), wanted, fuel);
+        answers.known |= new.known;
+        answers.found |= new.found;
+        if let Some(profile) = &mut self.profile {
+            profile.sieved(text.len());
+        }
+        answers.found
     }
 }
