@@ -1,6 +1,7 @@
 // The page: what it asks for every two seconds, and what it shows of it. No build step; see elements.js for the one
 // rule that holds everywhere: what a request has a part in is text, never HTML.
 import { at, button, copyable, count, element, get, microseconds, plural, readable, replace, stampWithZone, visible } from "./elements.js";
+import { showChecks } from "./checks.js";
 import { overTime, scores } from "./plots.js";
 import { showStory } from "./story.js";
 
@@ -412,7 +413,7 @@ async function look() {
   showTops(found.top);
   showRequests(found);
   showChosen();
-  if (state.looks++ % RULES_EVERY === 0) await Promise.all([showRules(), showMetrics()]);
+  if (state.looks++ % RULES_EVERY === 0) await Promise.all([showRules(), showMetrics(), showChecks()]);
   at("fault").hidden = true;
 }
 
@@ -441,6 +442,12 @@ let typing;
 at("text").addEventListener("input", () => {
   clearTimeout(typing);
   typing = setTimeout(() => choose("text", at("text").value.trim()), 250);
+});
+at("unhealthy").addEventListener("click", (event) => {
+  // The address holds the filter: it is not changed.
+  event.preventDefault();
+  at("checks").scrollIntoView();
+  at("findings").querySelector("summary")?.focus();
 });
 addEventListener("popstate", follow);
 addEventListener("resize", () => state.activity && showPlots(state.activity));

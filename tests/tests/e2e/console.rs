@@ -324,3 +324,31 @@ fn hostile_requests_in_a_browser() {
     assert_eq!(page.faults, Vec::<String>::new());
     assert_eq!(page.value("document.images.length").unwrap(), Value::from(0));
 }
+
+/// What the service finds out about itself is in the header, leads to its list, and is read by keyboard.
+#[test]
+fn checks_in_a_browser() {
+    let Some(program) = chromium() else { return };
+    let keys = "oversized_body: pass\nlate: fail\n";
+    let own = Own::start("console-checks", Processor::ExtProcWith(keys), &[]);
+    let mut page = open(&program, &own.0);
+    page.wait_for("document.getElementById('unhealthy').textContent === '2 checks failed'")
+        .unwrap();
+    let listed = text(&mut page, "document.getElementById('findings').innerText");
+    for words in ["large bodies pass", "GD108", "late requests are left to Envoy", "GD110"] {
+        assert!(listed.contains(words), "{words}: {listed}");
+    }
+    assert!(
+        text(&mut page, "document.getElementById('checked').innerText").starts_with("2 findings")
+    );
+    page.value("document.getElementById('unhealthy').focus()").unwrap();
+    page.press("Enter").unwrap();
+    page.wait_for("document.activeElement.tagName === 'SUMMARY'").unwrap();
+    assert_eq!(page.value("location.hash").unwrap(), "", "the filter stays as it is");
+    page.press("Enter").unwrap();
+    page.wait_for("document.querySelector('#findings details').open").unwrap();
+    let told = text(&mut page, "document.getElementById('findings').innerText");
+    assert!(told.contains("Remedy: Set `oversized_body: reject`"), "{told}");
+    pictures(&mut page, &own.0, "checks");
+    assert_eq!(page.faults, Vec::<String>::new());
+}
