@@ -54,6 +54,9 @@ fn main() -> ExitCode {
 }
 
 fn run(command: &Command) -> Result<Outcome, Fault> {
+    // A measurement is alone on its core.
+    let is_measured = matches!(command, Command::Eval(options) if options.bench.is_some());
+    let _watch = (!is_measured).then(progress::watch);
     match command {
         Command::Lint(options) => lint::run(options),
         Command::Eval(options) if options.bench.is_some() => bench::run(options),

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use crate::{
     inspect::now,
     output::Fault,
-    progress::Progress,
+    progress,
     ruleset::{self, Rules},
 };
 
@@ -46,7 +46,7 @@ impl Configuration {
         let mut found = Self::default();
         let mut parts = Parts::default();
         let profiles = settings.profiles();
-        let mut progress = Progress::new("profiles loaded", Some(profiles.len()));
+        progress::stage("loading profiles", Some(profiles.len()));
         for name in profiles {
             let profile = Profile { settings: &settings, name, folder };
             match profile.load(&mut parts) {
@@ -56,7 +56,7 @@ impl Configuration {
                 }
                 Err(_) => {}
             }
-            progress.step();
+            progress::count();
         }
         Ok(Self { settings: Some(settings), ..found })
     }
