@@ -378,6 +378,7 @@ impl Admin {
             client: parameter(request, "client"),
             host: parameter(request, "host"),
             path: parameter(request, "path"),
+            user_agent: parameter(request, "user_agent"),
             profile: parameter(request, "profile"),
             text: parameter(request, "text").map(|text| text.to_lowercase()),
             limit: number(request, "limit")?.unwrap_or(REQUESTS).min(REQUESTS_MAX),

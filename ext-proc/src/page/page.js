@@ -9,7 +9,7 @@ const POLL_MS = 2000;
 const RULES_EVERY = 5; // Looks between two at the tables of rules.
 const LISTED = 25; // Requests in the list at first; more on demand, at most 500.
 const SAMPLES_MIN = 50; // Requests below which shares of time say nothing.
-const FILTERS = ["verdict", "minutes", "text", "category", "rule", "client", "host", "path", "profile"];
+const FILTERS = ["verdict", "minutes", "text", "category", "rule", "client", "host", "path", "user_agent", "profile"];
 const VERDICTS = { blocked: "Blocked", would_block: "Would be blocked", rejected: "Limit reached" };
 const MODES = { blocking: "Blocks", detection_only: "Detects, blocks nothing", off: "Off" };
 
@@ -52,7 +52,7 @@ function chooser(name, value, label, kind = "button.choose") {
 }
 
 function showChosen() {
-  const words = { category: "Category", rule: "Rule", client: "Client", host: "Host", path: "Path", profile: "Profile" };
+  const words = { category: "Category", rule: "Rule", client: "Client", host: "Host", path: "Path", user_agent: "User agent", profile: "Profile" };
   const chips = Object.entries(words).filter(([name]) => state.filter.has(name)).map(([name, word]) => {
     const value = state.filter.get(name);
     const shown = state.labels[`${name}=${value}`] ?? visible(value);
@@ -137,7 +137,8 @@ function showTops(top) {
     ["Clients", "client", top.clients],
     ["Hosts", "host", top.hosts],
     ["Paths", "path", top.paths],
-  ];
+    ["User agents", "user_agent", top.user_agents],
+  ].filter(([, name, rows]) => name !== "user_agent" || rows.length > 0);
   const made = lists.map(([title, name, rows]) => {
     const most = Math.max(1, ...rows.map((row) => row.count));
     const entries = rows.map((row) => {
