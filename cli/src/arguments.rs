@@ -12,10 +12,10 @@ use glacis_rules::Defaults;
 
 use crate::ruleset::Rules;
 pub(crate) use options::{
-    BanAction, BansOptions, BundleOptions, CompletionsOptions, EvalOptions, ExplainOptions, Form,
-    FtwOptions, GeoAction, GeoOptions, ImportForm, ImportOptions, InputOptions, LearnFormat,
-    LearnOptions, LintFormat, LintOptions, ManOptions, PatchForm, PatchesOptions, ProfileOptions,
-    QuantifyOptions, StatusOptions, TrainOptions,
+    BanAction, BansOptions, BundleOptions, CompletionsOptions, DoctorFormat, DoctorOptions,
+    EvalOptions, ExplainOptions, Form, FtwOptions, GeoAction, GeoOptions, ImportForm,
+    ImportOptions, InputOptions, LearnFormat, LearnOptions, LintFormat, LintOptions, ManOptions,
+    PatchForm, PatchesOptions, ProfileOptions, QuantifyOptions, StatusOptions, TrainOptions,
 };
 
 pub(crate) use values::WeightsFile;
@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Patches(PatchesOptions),
     /// Show the breakers of a running Envoy, and what has passed uninspected
     Status(StatusOptions),
+    /// Check an installation: configuration, rules, Envoy, running services
+    Doctor(DoctorOptions),
     /// List, add and remove bans of a running ext-authz
     Bans(BansOptions),
     /// Print the rules of another firewall as a configuration of ext-proc
@@ -147,6 +149,7 @@ fn check(command: &mut Command) -> Result<(), (&'static str, String)> {
             Ok(())
         }
         Command::Ftw(options) => ftw(options),
+        Command::Doctor(options) => doctor(options),
         Command::Lint(_)
         | Command::Geo(_)
         | Command::Patches(_)
@@ -157,6 +160,24 @@ fn check(command: &mut Command) -> Result<(), (&'static str, String)> {
         | Command::Man(_)
         | Command::Version => Ok(()),
     }
+}
+
+fn doctor(options: &DoctorOptions) -> Result<(), (&'static str, String)> {
+    let has_rules = options.rules.0.iter().any(Rules::are_named);
+    let message = match &options.config {
+        Some(_) if has_rules => {
+            "with --config the rules are those that it names; leave out --rules"
+        }
+        None if !has_rules
+            && options.envoy.is_empty()
+            && options.envoy_admin.is_none()
+            && options.admin.is_empty() =>
+        {
+            "doctor needs something to check: --config FILE, --crs DIR, --envoy FILE or --admin HOST:PORT"
+        }
+        _ => return Ok(()),
+    };
+    Err(("doctor", message.to_owned()))
 }
 
 fn ftw(options: &mut FtwOptions) -> Result<(), (&'static str, String)> {

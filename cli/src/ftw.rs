@@ -27,7 +27,7 @@ use glacis_engine::Program;
 use crate::{
     arguments::FtwOptions,
     output::{self, Fault, Outcome},
-    ruleset,
+    progress, ruleset,
 };
 use check::Judgement;
 use engine::Engine;
@@ -167,6 +167,7 @@ fn unknown<'o>(suites: &[Suite], overrides: &'o Overrides) -> BTreeSet<&'o str> 
 
 /// The verdicts over `cases`, in their order, found by so many threads.
 fn run_all(backend: &Backend, cases: &[Case<'_>], jobs: usize) -> Vec<Verdict> {
+    progress::stage("running tests", Some(cases.len()));
     let next = AtomicUsize::new(0);
     let verdicts = Mutex::new(Vec::with_capacity(cases.len()));
     thread::scope(|scope| {
@@ -177,6 +178,7 @@ fn run_all(backend: &Backend, cases: &[Case<'_>], jobs: usize) -> Vec<Verdict> {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(case) = cases.get(at) else { break };
                     let verdict = run_test(&mut target, case.test, case.exception);
+                    progress::count();
                     verdicts.lock().unwrap_or_else(PoisonError::into_inner).push((at, verdict));
                 }
             });

@@ -11,8 +11,8 @@ use glacis_limits::cidr::Cidr;
 use glacis_limits::geo::{Country, CountryTable};
 use maxminddb::{LookupResult, PathElement, Reader};
 
-use crate::arguments::GeoOptions;
 use crate::output::{self, Fault, Outcome};
+use crate::{arguments::GeoOptions, progress};
 
 /// A network from its first to its last address, and what is known of it.
 type Network<T> = (IpAddr, IpAddr, T);
@@ -86,9 +86,11 @@ fn networks<T>(
     read: impl Fn(&LookupResult<'_, Vec<u8>>) -> Option<T>,
 ) -> Result<Vec<Network<T>>, String> {
     let reader = Reader::open_readfile(database).map_err(|error| error.to_string())?;
+    progress::stage("reading networks", None);
     let mut found = Vec::new();
     for entry in reader.networks(Default::default()).map_err(|error| error.to_string())? {
         let entry = entry.map_err(|error| error.to_string())?;
+        progress::count();
         let network = entry.network().map_err(|error| error.to_string())?;
         let Some(known) = read(&entry) else { continue };
         let (first, last) = bounds(network.ip(), network.prefix())?;

@@ -8,7 +8,7 @@ use std::{
 
 use glacis_explain::{Malformed, Request};
 
-use crate::output::Fault;
+use crate::{output::Fault, progress};
 
 /// Bytes of a line; of a longer one only an error remains.
 const LINE_BYTES_MAX: usize = 64 << 20;
@@ -144,6 +144,7 @@ impl Lines {
                 return Ok(None);
             }
             self.number += 1;
+            progress::count();
             let ended = text.last() == Some(&b'\n');
             if !ended && text.len() > LINE_BYTES_MAX {
                 self.input.skip_until(b'\n').map_err(|error| self.fault(&error))?;

@@ -1,6 +1,6 @@
 //! The glacis command. It checks rules, evaluates requests and explains the verdicts, learns exclusions and weights, measures
 //! the cost and the false alarms of rules, runs the regression tests of the CRS, makes tables of countries, shows the state
-//! of breakers, manages bans, imports rulesets, and bundles rules for the wasm-filter.
+//! of breakers, checks installations, manages bans, imports rulesets, and bundles rules for the wasm-filter.
 //!
 //! Exit status: 0 success, 1 findings (an error in rules or input, a blocked request, a failed test), 2 usage error, 3 a
 //! verdict differs from `--expect`, 4 a service cannot be reached. Results go to standard output, remarks to standard
@@ -11,6 +11,7 @@ mod arguments;
 mod bans;
 mod bench;
 mod bundle;
+mod doctor;
 mod eval;
 mod expect;
 mod explain;
@@ -26,6 +27,7 @@ mod manual;
 mod output;
 mod patches;
 mod profile;
+mod progress;
 mod quantify;
 mod record;
 mod ruleset;
@@ -52,6 +54,9 @@ fn main() -> ExitCode {
 }
 
 fn run(command: &Command) -> Result<Outcome, Fault> {
+    // A measurement is alone on its core.
+    let is_measured = matches!(command, Command::Eval(options) if options.bench.is_some());
+    let _watch = (!is_measured).then(progress::watch);
     match command {
         Command::Lint(options) => lint::run(options),
         Command::Eval(options) if options.bench.is_some() => bench::run(options),
@@ -64,6 +69,7 @@ fn run(command: &Command) -> Result<Outcome, Fault> {
         Command::Geo(GeoAction::Build(options)) => geo::run(options),
         Command::Patches(options) => patches::run(options),
         Command::Status(options) => status::run(options),
+        Command::Doctor(options) => doctor::run(options),
         Command::Bans(options) => bans::run(options),
         Command::Import(options) => import::run(options),
         Command::Bundle(options) => bundle::run(options),

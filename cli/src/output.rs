@@ -3,9 +3,11 @@
 
 use std::{
     fmt::Display,
-    io::{self, BufWriter, StdoutLock, Write},
+    io::{self, BufWriter, IsTerminal as _, StdoutLock, Write},
     process::ExitCode,
 };
+
+use crate::progress;
 
 /// How a command ended that could do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,9 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// Standard output, buffered; to be flushed by its user, who learns of errors in this way.
 pub(crate) fn results() -> BufWriter<StdoutLock<'static>> {
+    if io::stdout().is_terminal() {
+        progress::end();
+    }
     BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock())
 }
 
@@ -55,6 +60,7 @@ pub(crate) fn print(text: &str) -> Result<Outcome, Fault> {
 
 /// A line to standard error. Nobody is left to be told when that does not work.
 pub(crate) fn remark(text: impl Display) {
+    progress::clear();
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 

@@ -26,7 +26,7 @@ use crate::{
     bench::{self, Case, cpu_time},
     inspect::inspect,
     output::{self, Fault, Outcome},
-    ruleset,
+    progress, ruleset,
 };
 
 /// Rules, and lanes, in the table when no number is asked for.
@@ -131,7 +131,9 @@ pub(crate) fn run(options: &ProfileOptions) -> Result<Outcome, Fault> {
 
     let mut transaction = transaction.with_profile(if options.counts { || 0 } else { clock });
     let begin = clock();
+    progress::stage("measuring passes", Some(options.passes));
     for _ in 0..options.passes {
+        progress::count();
         evaluate(&mut transaction, &corpus);
     }
     let time_ns = clock().saturating_sub(begin);

@@ -8,7 +8,10 @@ use glacis_engine::{BuildErrors, Input, Limits, Parts, Program};
 use glacis_explain::Rebuild;
 use glacis_rules::{CrsSettings, Defaults, FileSource};
 
-use crate::output::{self, Fault};
+use crate::{
+    output::{self, Fault},
+    progress,
+};
 
 /// Rules as named on the command line.
 #[derive(Clone, Debug)]
@@ -70,7 +73,9 @@ fn build_within(
     let mut inputs: Vec<Input> = before.map(text).into_iter().collect();
     inputs.extend(self::inputs(rules)?);
     inputs.extend(behind.map(text));
+    progress::stage("compiling rules", None);
     let program = Program::build_with(&inputs, &FileSource::new(), limits, parts);
+    progress::stage("evaluating", None);
     let has = |wanted: fn(&Rules) -> bool| rules.iter().any(wanted);
     let every_rule = has(|rules| matches!(rules, Rules::EveryRule));
     let program = if every_rule { program.map(Program::without_gates) } else { program };

@@ -17,6 +17,7 @@ use crate::{
     inspect::now,
     lines::{Line, Lines},
     output::{self, Fault, Outcome},
+    progress,
     ruleset::{self, Rules},
 };
 
@@ -148,6 +149,7 @@ impl Corpus {
 }
 
 fn learn(options: &TrainOptions, corpus: &Corpus, ruleset: &str) -> Result<Weights, Fault> {
+    progress::stage("learning weights", None);
     let held_out = scores_held_out(corpus, options.l2);
     let benign: Vec<f64> = held_out
         .iter()

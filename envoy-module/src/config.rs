@@ -10,6 +10,7 @@ const QUEUE_MAX: usize = 1_048_576;
 
 declare_configuration! {
     /// The configuration of a filter. Each field is described in `docs/native.md`.
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     pub struct Config {
         file: Option<PathBuf> = None,
         reload_seconds: Seconds = Seconds(5),
@@ -118,7 +119,35 @@ fn check_profile(keys: &ProfileKeys) -> Result<(), (&'static str, &'static str)>
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
     use super::*;
+
+    /// The file for editors has the keys that are read, and of the types below them what the chart has of ext-proc's,
+    /// which a test of the chart compares with the service.
+    #[test]
+    fn the_schema_is_of_this_configuration() {
+        let read = |file: &str| -> Value {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
+            serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+        };
+        let schema = read("envoy-configs/native/schema.json");
+        assert_eq!(schema["additionalProperties"], false);
+        let error = serde_json::from_str::<Config>(r#"{"__unknown": 0}"#).unwrap_err().to_string();
+        let (_, known) = error.split_once("expected").unwrap();
+        let known: BTreeSet<&str> = known.split('`').skip(1).step_by(2).collect();
+        let keys = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(known, keys, "`cargo xtask charts --write` makes the schema again");
+        let chart = read("charts/glacis/values.schema.json");
+        for (name, definition) in schema["definitions"].as_object().unwrap() {
+            let text = definition.to_string();
+            let of_chart = text.replace("#/definitions/", "#/definitions/extProc");
+            let expected = chart["definitions"][format!("extProc{name}")].to_string();
+            assert_eq!(of_chart, expected, "{name}: `cargo xtask charts --write` makes it again");
+        }
+    }
 
     #[test]
     fn what_is_refused() {

@@ -10,7 +10,7 @@
 #![deny(unsafe_code)]
 
 mod abi;
-mod config;
+pub mod config;
 mod exchange;
 mod filter;
 mod in_use;

@@ -10,6 +10,7 @@
 //! the number of rulesets that are built by a constant.
 
 mod audit_record;
+mod blocking;
 mod bytes;
 mod exclusion;
 mod inspect;
@@ -23,6 +24,7 @@ use glacis_second_opinion::{Evidence, Opinion, Weights};
 use serde::Serialize;
 
 pub use audit_record::Reading;
+pub use blocking::Blocking;
 pub use bytes::{Base64, Bytes, base64};
 pub use exclusion::Removal;
 pub use inspect::{Occasion, inspect, status};

@@ -206,6 +206,8 @@ pub(crate) struct Facts {
     pub(crate) profile: Option<String>,
     /// The ids of rules that matched and log.
     pub(crate) rules: Option<String>,
+    /// The rule that would refuse, in a profile in detection mode.
+    pub(crate) would_deny: Option<String>,
     /// What rules have seen.
     pub(crate) inspected: Option<&'static str>,
     /// Why rules have not seen all.
@@ -229,6 +231,7 @@ impl Facts {
             ("shadow", self.shadow.then_some("limited")),
             ("profile", self.profile.as_deref()),
             ("rules", self.rules.as_deref()),
+            ("would_deny", self.would_deny.as_deref()),
             ("inspected", self.inspected),
             ("uninspected", self.uninspected),
         ]

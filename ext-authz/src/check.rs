@@ -305,6 +305,7 @@ impl Shared {
     /// What comes of a request that rules have seen.
     fn judged(&self, passed: Passed, found: Found, mut facts: Facts) -> Answer {
         facts.rules = (!found.rules.is_empty()).then_some(found.rules);
+        facts.would_deny = found.would_deny;
         facts.inspected = Some(found.inspected);
         facts.uninspected = found.uninspected;
         if let Some(reason) = found.uninspected {
@@ -481,6 +482,35 @@ mod tests {
             ..AttributeContext::default()
         };
         CheckRequest { attributes: Some(attributes) }
+    }
+
+    /// Where rules only look on, the answer names the rule that would refuse.
+    #[tokio::test]
+    async fn what_detection_mode_would_refuse_is_told() {
+        let config: crate::config::Config = glacis_service::config::parse(RULES).unwrap();
+        let policy = Policy::build(&config, &RecordingSource::new()).unwrap();
+        let mut registry = prometheus_client::registry::Registry::default();
+        let metrics = crate::Metrics::register(&mut registry);
+        let authorizer = crate::Authorizer::new(&config, policy, metrics, &mut registry).unwrap();
+        let waiting = Waiting::default();
+        for (profile, path, verdict, would_deny) in [
+            ("looks", "/?q=attack", "allow", Some("1")),
+            ("looks", "/?q=fine", "allow", None),
+            ("blocks", "/?q=attack", "deny", None),
+        ] {
+            let mut check = with_body(0, profile);
+            let request = check.attributes.as_mut().unwrap().request.as_mut().unwrap();
+            path.clone_into(&mut request.http.as_mut().unwrap().path);
+            let patience = Patience { given_up: waiting.given_up(), until: None };
+            let answer = authorizer.shared().answer(check, patience).await.unwrap();
+            let fields: Vec<_> = answer.facts().fields().collect();
+            let of = |name: &str| fields.iter().find(|(key, _)| *key == name).map(|(_, it)| *it);
+            assert_eq!(
+                (of("verdict"), of("would_deny")),
+                (Some(verdict), would_deny),
+                "{fields:?}"
+            );
+        }
     }
 
     /// Large bodies that come too late, or find no thread: refused, unless rules only look on.

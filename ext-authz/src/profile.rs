@@ -29,6 +29,8 @@ pub(crate) struct Found {
     pub(crate) reply: Option<Box<Reply>>,
     /// The ids of rules that matched and log.
     pub(crate) rules: String,
+    /// The rule that would refuse, where rules may not.
+    pub(crate) would_deny: Option<String>,
     pub(crate) inspected: &'static str,
     pub(crate) uninspected: Option<&'static str>,
 }
@@ -134,6 +136,7 @@ impl Profile {
         let found = Found {
             reply,
             rules: rules.join(","),
+            would_deny: receipt.would_deny.map(|would_deny| would_deny.rule.to_string()),
             inspected: receipt.inspected,
             uninspected: receipt.uninspected.map(glacis_inspector::Uninspected::name),
         };

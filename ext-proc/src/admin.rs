@@ -11,19 +11,20 @@ use std::{
 
 use glacis_engine::{LoadedRule, Parts, RuleId, Transaction};
 use glacis_explain::{Explanation, Occasion, Show, explain, read};
-use glacis_inspector::{Mode, Redaction, SECRET_NAMES};
+use glacis_inspector::{Redaction, SECRET_NAMES};
 use glacis_service::{
     Readiness,
     admin::{AdminAnswer, AdminHandler, AdminRequest, Handled, good, json, text},
     now,
-    status::Status,
 };
 use http::{Method, StatusCode};
+use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
     category,
+    doctor::Doctor,
     document::{Document, mask},
     event::Verdict,
     history::{SLOT_SECONDS, SLOTS},
@@ -34,6 +35,7 @@ use crate::{
     rule_evidence::Evidence,
     ruleset::Rulesets,
     shared::Shared,
+    status::with_status,
 };
 
 use activity::{Activity, Listed, Messages, REQUESTS, REQUESTS_MAX, Wanted};
@@ -49,27 +51,41 @@ const SEARCH_TIME: Duration = Duration::from_secs(20);
 const RULES_MAX: usize = 1_000;
 const RULES: usize = 100;
 
-/// Characters of the name of this machine that are shown.
-const INSTANCE_MAX: usize = 253;
-
 /// Warnings in one answer.
 const WARNINGS_MAX: usize = 100;
 
 /// What is known here besides `/recent/NUMBER` and the files of the page.
-const PATHS: [&str; 8] =
-    ["/status", "/config", "/rules", "/recent", "/activity", "/warnings", "/explain", "/proposals"];
+const PATHS: [&str; 9] = [
+    "/status",
+    "/config",
+    "/rules",
+    "/recent",
+    "/activity",
+    "/warnings",
+    "/explain",
+    "/proposals",
+    "/doctor",
+];
 
 /// Answers on the admin port.
 #[derive(Debug)]
 pub struct Admin {
     shared: Arc<Shared>,
     readiness: Readiness,
+    doctor: Arc<Doctor>,
 }
 
 impl Admin {
     pub(crate) fn new(shared: Arc<Shared>, document: Document, readiness: Readiness) -> Self {
         shared.in_use(document);
-        Self { shared, readiness }
+        let doctor = Arc::new(Doctor::new(Arc::clone(&shared), readiness.clone()));
+        Self { shared, readiness, doctor }
+    }
+
+    /// Has the service check itself again and again, by the metrics of `registry` among others, for as long as the runtime
+    /// runs. To be called within a runtime.
+    pub fn watch(&self, registry: &Arc<Registry>) {
+        self.doctor.start(registry);
     }
 }
 
@@ -97,7 +113,7 @@ impl AdminHandler for Admin {
     }
 
     fn paths(&self) -> &'static str {
-        "/, /status, /config, /rules, /recent, /activity, /warnings, /explain, /proposals"
+        "/, /status, /config, /rules, /recent, /activity, /warnings, /explain, /proposals, /doctor"
     }
 }
 
@@ -112,6 +128,7 @@ impl Admin {
             "/warnings" => self.warnings(request),
             "/proposals" => return self.proposals(request).map(Handled::Long),
             "/explain" => return Ok(Handled::Long(self.explain(request))),
+            "/doctor" => return Ok(self.checks(request)),
             path => self.one_recent(path.strip_prefix("/recent/").unwrap_or_default()),
         };
         answer.map(Handled::Now)
@@ -144,53 +161,9 @@ fn number<N: core::str::FromStr>(request: &AdminRequest, name: &str) -> Result<O
     parameter(request, name).map(|text| text.parse().map_err(|_| why())).transpose()
 }
 
-#[derive(Serialize)]
-struct StatusAnswer<'a> {
-    #[serde(flatten)]
-    status: Status,
-    /// The pod or machine that answers.
-    instance: String,
-    /// When it began to serve, in seconds since 1970.
-    started: u64,
-    profiles: Vec<ProfileStatus<'a>>,
-}
-
-#[derive(Serialize)]
-struct ProfileStatus<'a> {
-    name: &'a str,
-    ruleset: &'a str,
-    /// Whether it is the profile of requests that name none.
-    default: bool,
-    rules: usize,
-    mode: &'static str,
-    warnings: usize,
-    exclusions_expired: usize,
-}
-
 impl Admin {
     fn status(&self) -> AdminAnswer {
-        let rulesets = self.shared.rulesets();
-        let expired = |name: &str| {
-            let expired = rulesets.exclusions().iter().filter(|loaded| loaded.expired);
-            expired.filter(|loaded| loaded.profile == name).count()
-        };
-        let default = &rulesets.profiles.default_profile().settings.profile;
-        let profiles = rulesets.loaded().map(|loaded| ProfileStatus {
-            name: loaded.profile,
-            ruleset: loaded.program.hash(),
-            default: *default == *loaded.profile,
-            rules: loaded.program.rule_count(),
-            mode: Mode::from(loaded.rule_engine).name(),
-            warnings: loaded.program.warnings().len(),
-            exclusions_expired: expired(loaded.profile),
-        });
-        let version = env!("CARGO_PKG_VERSION");
-        good(&StatusAnswer {
-            status: Status::now(version, &self.readiness, &self.shared.reloads),
-            instance: instance(),
-            started: self.shared.started.as_secs(),
-            profiles: profiles.collect(),
-        })
+        with_status(&self.shared, &self.readiness, |status| good(status))
     }
 
     /// The configuration in effect, without secrets.
@@ -201,16 +174,6 @@ impl Admin {
         mask(&mut shown, &Redaction::new(true, SECRET_NAMES, []));
         Ok(good(&shown))
     }
-}
-
-/// The name of the pod, or of the machine, that answers: which of several replicas is shown.
-fn instance() -> String {
-    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let name = set("POD_NAME").or_else(|| set("HOSTNAME")).or_else(|| {
-        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-        Some(name.trim().to_owned())
-    });
-    name.unwrap_or_default().chars().take(INSTANCE_MAX).collect()
 }
 
 #[derive(Serialize)]
@@ -415,11 +378,24 @@ impl Admin {
             client: parameter(request, "client"),
             host: parameter(request, "host"),
             path: parameter(request, "path"),
+            user_agent: parameter(request, "user_agent"),
             profile: parameter(request, "profile"),
             text: parameter(request, "text").map(|text| text.to_lowercase()),
             limit: number(request, "limit")?.unwrap_or(REQUESTS).min(REQUESTS_MAX),
         };
         Ok(good(&Activity::of(&self.shared, &wanted, now())))
+    }
+
+    /// The findings of the last examination, or of one that runs now.
+    fn checks(&self, request: &AdminRequest) -> Handled {
+        let wants_now = parameter(request, "now").is_some_and(|value| value == "true");
+        match self.doctor.last().filter(|_| !wants_now) {
+            Some(last) => Handled::Now(last),
+            None => {
+                let doctor = Arc::clone(&self.doctor);
+                Handled::Long(Box::new(move || doctor.examine()))
+            }
+        }
     }
 
     /// What was noticed when the rules of a profile were loaded.

@@ -3,7 +3,7 @@
 //! The defaults are those of the documented file, which is the same as `Config::default()` (a test says
 //! so): what is added to the configuration is here without a line of code.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use glacis_inspector::Redaction;
 use glacis_service::config::{ConfigError, document, load_document};
@@ -21,6 +21,7 @@ const NAMES: [&str; 2] = ["profiles", "routes"];
 /// A configuration file that was read.
 #[derive(Clone, Debug, Default)]
 pub struct Document {
+    path: PathBuf,
     given: Map<String, Value>,
 }
 
@@ -31,7 +32,17 @@ impl Document {
     /// As for the configuration.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let given = load_document(path)?;
-        Ok(Self { given: given.as_object().cloned().unwrap_or_default() })
+        Ok(Self { path: path.to_owned(), given: given.as_object().cloned().unwrap_or_default() })
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is in the file, without defaults.
+    pub(crate) const fn given(&self) -> &Map<String, Value> {
+        &self.given
     }
 
     /// The configuration in effect, or that of one profile; `None` when there is no such profile.
@@ -164,7 +175,10 @@ routes: {secret: api}
     #[test]
     fn the_document_is_the_configuration() {
         let config: Config = parse(FILE).unwrap();
-        let document = Document { given: document(FILE).unwrap().as_object().unwrap().clone() };
+        let document = Document {
+            path: PathBuf::new(),
+            given: document(FILE).unwrap().as_object().unwrap().clone(),
+        };
         let shown = document.effective(None).unwrap();
         assert_eq!(parse::<Config>(&shown.to_string()).unwrap(), config);
         for name in ["default", "api", "token"] {
@@ -203,7 +217,11 @@ routes: {secret: api}
             let read = document(text).map_err(|error| error.to_string());
             assert!(typed.is_ok() && read.is_ok(), "{text}: {typed:?} {read:?}");
             let given = read.unwrap().as_object().cloned().unwrap_or_default();
-            assert_eq!(Document { given }.effective(None).unwrap()[key], shown, "{text}");
+            assert_eq!(
+                Document { path: PathBuf::new(), given }.effective(None).unwrap()[key],
+                shown,
+                "{text}"
+            );
         }
     }
 

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use glacis_inspector::REJECT;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
 
 use crate::category;
 
@@ -16,6 +17,7 @@ const RULES_MAX: usize = 8;
 const URI_BYTES_MAX: usize = 512;
 const HOST_BYTES_MAX: usize = 128;
 const TEXT_BYTES_MAX: usize = 64;
+const AGENT_BYTES_MAX: usize = 128;
 
 /// What became of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -50,6 +52,8 @@ pub(crate) struct Event {
     pub(crate) method: String,
     pub(crate) uri: String,
     pub(crate) host: String,
+    /// `User-Agent`; empty where the record has no headers, or the request none of this name.
+    pub(crate) user_agent: String,
     pub(crate) profile: String,
     /// The action of the record.
     pub(crate) action: String,
@@ -98,6 +102,27 @@ struct Record<'r> {
     score_outbound: i64,
     #[serde(borrow, default)]
     rules: Vec<Rule<'r>>,
+    #[serde(borrow, default)]
+    request: Option<Part<'r>>,
+}
+
+/// The request in a record with its headers.
+#[derive(Deserialize)]
+struct Part<'r> {
+    /// Read apart, so that a header that is no text costs no event.
+    #[serde(borrow, default)]
+    headers: Option<&'r RawValue>,
+}
+
+impl Part<'_> {
+    fn user_agent(&self) -> Option<String> {
+        let headers: Vec<(Value, Value)> = serde_json::from_str(self.headers?.get()).ok()?;
+        let is_agent = |name: &Value| {
+            name.as_str().is_some_and(|name| name.eq_ignore_ascii_case("user-agent"))
+        };
+        let found = headers.iter().find(|(name, _)| is_agent(name));
+        found.and_then(|(_, value)| value.as_str()).map(|agent| cut(agent, AGENT_BYTES_MAX))
+    }
 }
 
 #[derive(Deserialize)]
@@ -195,6 +220,7 @@ impl Event {
             method: cut(&record.method, TEXT_BYTES_MAX),
             uri: cut(&record.uri, URI_BYTES_MAX),
             host: cut(&record.host, HOST_BYTES_MAX),
+            user_agent: record.request.and_then(|part| part.user_agent()).unwrap_or_default(),
             profile: cut(&record.profile, HOST_BYTES_MAX),
             action: cut(&record.action, TEXT_BYTES_MAX),
             verdict,
@@ -222,6 +248,7 @@ impl Event {
             &self.method,
             &self.uri,
             &self.host,
+            &self.user_agent,
             &self.profile,
             &self.action,
         ];
@@ -238,7 +265,7 @@ mod tests {
 
     use super::*;
 
-    fn read(more: &serde_json::Value) -> Event {
+    fn read(more: &Value) -> Event {
         let mut record = json!({
             "time": "2026-11-23T00:00:00Z", "request_id": "r", "client": "192.0.2.1", "method": "GET",
             "uri": "/a?b=c", "host": "h", "profile": "p", "action": "deny", "status": 403,
@@ -249,7 +276,7 @@ mod tests {
         Event::read(&record.to_string(), 1, 2, 1).unwrap()
     }
 
-    fn rule(id: u32, severity: &str, tags: &[&str], variable: &str) -> serde_json::Value {
+    fn rule(id: u32, severity: &str, tags: &[&str], variable: &str) -> Value {
         let matches = json!([{"variable": variable, "value": "v"}]);
         json!({"id": id, "phase": 2, "severity": severity, "tags": tags, "matches": matches})
     }
@@ -316,13 +343,31 @@ mod tests {
     }
 
     #[test]
+    fn user_agents() {
+        for (request, expected) in [
+            (
+                json!({"headers": [["host", "h"], ["User-Agent", "curl/8"], ["user-agent", "b"]]}),
+                "curl/8",
+            ),
+            (json!({"headers": [["host", "h"]]}), ""),
+            (json!({"headers": [["user-agent", {"base64": "/w=="}]]}), ""),
+            (json!({"headers": "no list"}), ""),
+            (json!({}), ""),
+        ] {
+            assert_eq!(read(&json!({"request": request})).user_agent, expected, "{request}");
+        }
+    }
+
+    #[test]
     fn what_is_kept_is_bounded() {
         let long = "ü".repeat(10_000);
         let many: Vec<_> = (0..100).map(|id| rule(id, "", &[], "ARGS:q")).collect();
         let event = read(&json!({
             "uri": long, "host": long, "method": long, "request_id": long, "client": long, "time": long,
             "profile": long, "action": long, "reason": long, "rules": many,
+            "request": {"headers": [["user-agent", long]]},
         }));
+        assert_eq!(event.user_agent.len(), AGENT_BYTES_MAX);
         assert_eq!((event.uri.len(), event.rules.len()), (512, 8));
         assert!(event.bytes() < 2_048, "{}", event.bytes());
         assert!(Event::read("no record", 1, 2, 1).is_none());

@@ -118,7 +118,9 @@ async fn serve(file: &Path, reading: Reading, log_level: LogLevel) -> Result<(),
     reload::watch("configuration", processor.reloader(file, config, host, record), interval)?;
     let end = ended_by_signal();
     let handler = Arc::new(processor.admin(document, &readiness));
-    let port = AdminPort { registry: Arc::new(registry), log_level, handler };
+    let registry = Arc::new(registry);
+    handler.watch(&registry);
+    let port = AdminPort { registry, log_level, handler };
     server.serve(processor.routes(), Processor::NAME, port, &readiness, drain, end).await?;
     audit_log.flush(FLUSH).await;
     traces.flush(FLUSH).await;

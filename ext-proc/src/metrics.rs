@@ -11,6 +11,7 @@ pub(crate) mod table;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
+use glacis_doctor::{CHECKS, Finding};
 use glacis_engine::MatchedRule;
 use glacis_inspector::{OBSERVED, Opined, Outcome, REJECT, Rejection, Uninspected};
 use glacis_service::{
@@ -70,6 +71,7 @@ pub struct Metrics {
     pub(crate) out_of_band: OutOfBandMetrics,
     pub(crate) shadow: ShadowMetrics,
     pub(crate) canary_envoy: EnvoyCanaryMetrics,
+    findings: Family<CheckLabel, Gauge>,
     /// Audit records and spans that were lost.
     pub losses: Losses,
     /// What is counted of bans.
@@ -100,6 +102,7 @@ label!(OpinionLabel, profile: String, opinion: &'static str, rules: &'static str
 label!(ReasonLabel, reason: &'static str);
 label!(KindLabel, kind: &'static str);
 label!(LimitLabel, limit: &'static str);
+label!(CheckLabel, id: &'static str);
 label!(MessageLabel, message: &'static str);
 label!(ProfileLabel, profile: String);
 label!(ExclusionLabel, profile: String, state: &'static str);
@@ -219,6 +222,7 @@ impl Metrics {
             out_of_band: OutOfBandMetrics::default(),
             shadow: ShadowMetrics::default(),
             canary_envoy: EnvoyCanaryMetrics::default(),
+            findings: Family::default(),
             losses: Losses::default(),
             bans: BanMetrics::default(),
             stores: Stores::default(),
@@ -234,6 +238,8 @@ impl Metrics {
         metrics.shadow.register(registry);
         metrics.canary_envoy.register(registry);
         table::LOST.register(registry, metrics.losses.counters());
+        table::FINDINGS.register(registry, metrics.findings.clone());
+        metrics.examined(&[]);
         metrics.bans.register(registry);
         metrics.stores.register(registry);
         metrics
@@ -318,6 +324,15 @@ impl Metrics {
         // What is good is counted as it is put to use.
         if !good {
             self.coraza.loaded(false);
+        }
+    }
+
+    /// Counts the findings of the service's checks on itself.
+    pub(crate) fn examined(&self, findings: &[Finding]) {
+        for check in CHECKS.iter().filter(|check| check.source.is_of_service()) {
+            let count = findings.iter().filter(|finding| finding.check.id == check.id).count();
+            let gauge = self.findings.get_or_create(&CheckLabel { id: check.id });
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
     }
 

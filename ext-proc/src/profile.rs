@@ -3,12 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use glacis_engine::{Program, RuleEngine};
+use glacis_explain::Blocking;
 use glacis_host::Recipe;
 use glacis_inspector::{Inspector, Pool, ResponseInspection, Sample, Settings};
 
 use crate::{
     metrics::ProfileMetrics, out_of_band::Watch, recording::Wanted, rule_costs::RuleCosts,
-    rule_counts::RuleCounts, ruleset::Compiled, threshold::Blocking,
+    rule_counts::RuleCounts, ruleset::Compiled,
 };
 
 /// Inspectors kept for reuse, of all profiles together, each with some hundred kilobytes: more are in use at once only

@@ -128,6 +128,8 @@ async fn what_is_shown_can_be_chosen() {
         ("?client=192.0.2.1", 2),
         ("?client=192.0.2", 0),
         ("?path=/wiki", 2),
+        ("?user_agent=plain", 4),
+        ("?user_agent=other", 0),
         ("?profile=strict&path=/wiki&category=sqli", 1),
         ("?text=needle", 1),
         ("?text=94110", 1),
@@ -151,6 +153,7 @@ async fn what_is_shown_can_be_chosen() {
             ]),
         ),
         ("paths", json!([["/shop/1", "/shop/1", 2], ["/wiki", "/wiki", 2]])),
+        ("user_agents", json!([["plain", "plain", 4]])),
         ("rules", json!([["942100", "SQL Injection", 3], ["941100", "XSS", 1]])),
         ("categories", json!([["sqli", "SQL injection", 3], ["xss", "Cross-site scripting", 1]])),
     ] {

@@ -302,3 +302,33 @@ async fn detection_mode_proposes_exclusions() {
     }
     assert_eq!(ask(service.admin, "POST", "/proposals", Some("{}")).await.0, 405);
 }
+
+/// The service checks itself: at the start, and when asked.
+#[tokio::test]
+async fn the_service_checks_itself() {
+    const CONFIG: &str = "
+canary_seconds: 0
+audit: {stdout: false, redact: false}
+rules: [rules.conf]
+exclusions:
+- {rules: [7], targets: [ARGS:a], path: /a, owner: o, reason: r, expires: never}
+- {rules: [8], targets: [ARGS:a], owner: o, reason: r, expires: never}
+- {rules: [10], targets: [ARGS:a], path: /a, owner: o, reason: r, expires: 2020-01-31}
+";
+    let folder = folder("doctor");
+    fs::write(folder.join("config.yaml"), CONFIG).unwrap();
+    let service = Service::start_file(&folder.join("config.yaml")).await;
+    let answer = told(&service, "/doctor?now=true").await;
+    let ids = |answer: &Value| -> Vec<String> {
+        let findings = answer["findings"].as_array().unwrap();
+        findings.iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&answer), ["GD104", "GD116", "GD117", "GD118", "GD203", "GD211"], "{answer}");
+    assert_eq!(ids(&told(&service, "/doctor").await), ids(&answer));
+    let (_, metrics) = ask(service.admin, "GET", "/metrics", None).await;
+    for (id, count) in [("GD104", 1), ("GD117", 1), ("GD203", 1), ("GD401", 0)] {
+        let line = format!("glacis_doctor_finding{{id=\"{id}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line}: {metrics}");
+    }
+    assert!(!metrics.contains("GD302"), "Envoy's configuration is not known to a service");
+}

@@ -98,8 +98,20 @@ fn parse_with<T: DeserializeOwned>(
     let text = if text.lines().all(blank) { "{}" } else { text };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let message = error.to_string();
-        ConfigError { message: message.strip_prefix("error: ").unwrap_or(&message).to_owned() }
+        ConfigError { message: said_once(message.strip_prefix("error: ").unwrap_or(&message)) }
     })
+}
+
+/// A message of the parser, without what it says once more behind the caret: the list of all keys is long.
+fn said_once(message: &str) -> String {
+    let first = message.lines().next().unwrap_or_default();
+    let said = first.split_once(": ").map_or(first, |(_, said)| said);
+    let again = format!("^ {said}");
+    let once = |line: &str| match line.strip_suffix(&again) {
+        Some(before) => format!("{before}^"),
+        None => line.to_owned(),
+    };
+    message.lines().map(once).collect::<Vec<_>>().join("\n")
 }
 
 /// Where gRPC is served.
@@ -496,6 +508,13 @@ mod tests {
                 (got, expected) => panic!("{text}: {got:?}, not {expected:?}"),
             }
         }
+    }
+
+    #[test]
+    fn keys_are_listed_once() {
+        let error = parse::<Example>("listen:\n  tpc: 127.0.0.1:1\n").unwrap_err().to_string();
+        assert_eq!(error.matches("unknown field").count(), 1, "{error}");
+        assert!(error.ends_with("^"), "the caret stays: {error}");
     }
 
     #[test]

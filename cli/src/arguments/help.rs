@@ -9,6 +9,11 @@ A breaker is what Envoy's health checks and outlier detection make of a cluster:
 service, open when none is, half-open when none is and probes begin to succeed. It is watched for 0.3 s when it
 is not closed. The exit status is 1 then, and 4 if the admin port cannot be reached.";
 
+pub(super) const DOCTOR: &str = "\
+Checks what is named: a configuration, rules, Envoy's configuration, running services. Each check has a permanent
+id; docs/reference/doctor.md lists them with their remedies. The exit status is 1 if there is an error or a
+warning, and 4 if a port cannot be reached. Notes do not change it.";
+
 pub(super) const BANS: &str = "\
 A network has at least 8 bits of IPv4, 16 of IPv6. Adding a ban never shortens one. Where bans are in Redis, all
 services and filters follow within two seconds. `remove` exits with 1 when the network was not banned.";

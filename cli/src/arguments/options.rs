@@ -25,6 +25,45 @@ pub(crate) struct StatusOptions {
     pub(crate) json: bool,
 }
 
+/// The format of findings of `glacis doctor`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DoctorFormat {
+    /// A paragraph for each finding, with its remedy
+    #[default]
+    Text,
+    /// One JSON object
+    Json,
+}
+
+/// Checks of an installation.
+#[derive(Debug, Default, Args)]
+#[command(after_help = help::DOCTOR)]
+pub(crate) struct DoctorOptions {
+    #[command(flatten)]
+    pub(crate) rules: RulesOptions,
+    /// The configuration of ext-proc; the rules that it names are loaded
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Envoy's configuration: YAML, or the JSON of /config_dump; repeat it for several files
+    #[arg(long, value_name = "FILE")]
+    pub(crate) envoy: Vec<PathBuf>,
+    /// Envoy's admin port, for the configuration of a running Envoy
+    #[arg(long, value_name = "HOST:PORT", value_parser = values::port)]
+    pub(crate) envoy_admin: Option<String>,
+    /// The admin port of a running ext-proc; repeat it to compare replicas
+    #[arg(long, value_name = "HOST:PORT", value_parser = values::port)]
+    pub(crate) admin: Vec<String>,
+    /// The token of these ports
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Checks to leave out, such as GD113,GD303
+    #[arg(long, value_name = "ID,ID,…", value_delimiter = ',', value_parser = values::check)]
+    pub(crate) ignore: Vec<String>,
+    /// The format of findings
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: DoctorFormat,
+}
+
 /// What is done with bans.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BanAction {

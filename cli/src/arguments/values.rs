@@ -2,6 +2,7 @@
 
 use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
+use glacis_doctor::CHECKS;
 use glacis_rules::Date;
 
 /// Threads at most: more are a slip of the finger.
@@ -72,6 +73,20 @@ pub(super) fn weights(text: &str) -> Result<WeightsFile, String> {
         "" => WeightsFile::BuiltIn,
         file => WeightsFile::File(PathBuf::from(file)),
     })
+}
+
+/// A check's id, as it is written on the command line.
+pub(super) fn check(text: &str) -> Result<String, String> {
+    let text = text.trim().to_ascii_uppercase();
+    let known = CHECKS.iter().any(|check| check.id == text);
+    known.then_some(text).ok_or_else(|| "there is no check of this id".to_owned())
+}
+
+/// `host:port`, also with the scheme before it and a slash after it.
+#[expect(clippy::unnecessary_wraps, reason = "clap's parsers may fail")]
+pub(super) fn port(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("http://").unwrap_or(text);
+    Ok(rest.strip_suffix('/').unwrap_or(rest).to_owned())
 }
 
 /// `host:port` of a URL; the port is 80 when not given.

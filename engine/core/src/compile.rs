@@ -84,7 +84,7 @@ impl Program {
     /// // All that is wrong is told at once.
     /// let lines: Vec<u32> = refused.errors().iter().map(|error| error.line()).collect();
     /// assert_eq!(lines, [2, 3]);
-    /// assert_eq!(refused.errors()[0].message(), "ARGZ: there is no such variable");
+    /// assert_eq!(refused.errors()[0].message(), "ARGZ: there is no such variable: did you mean ARGS?");
     /// // For people, with place, line and caret.
     /// assert!(refused.to_string().starts_with("own.conf:2:9: ARGZ: there is no such variable"));
     /// ```

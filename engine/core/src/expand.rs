@@ -78,10 +78,8 @@ fn parse_macro(
         None => (name, None),
     };
     let Some(variable) = Variable::from_name(variable_name) else {
-        let why = Variable::refusal(variable_name).unwrap_or(
-            "there is no such variable; macros are written %{VARIABLE} or %{COLLECTION.name}",
-        );
-        return Err(format!("%{{{name}}}: {why}"));
+        let hint = "; macros are written %{VARIABLE} or %{COLLECTION.name}";
+        return Err(format!("%{{{name}}}: {}", Variable::unknown(variable_name, hint)));
     };
     let is_pattern = |key: &str| key.len() > 1 && key.starts_with('/') && key.ends_with('/');
     if variable != Variable::Xml && key.is_some_and(is_pattern) {

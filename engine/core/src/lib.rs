@@ -46,6 +46,7 @@ mod scan;
 mod settings;
 mod source;
 mod store;
+mod suggestion;
 mod transaction;
 pub mod transform;
 mod unicode_map;

@@ -22,6 +22,8 @@ pub struct LoadedRule<'p> {
     pub msg: &'p str,
     /// `tag`, in the order written.
     pub tags: &'p [Arc<str>],
+    /// `ver`, or nothing.
+    pub ver: &'p str,
     /// 0 (emergency) to 7 (debug).
     pub severity: Option<u8>,
     /// How many links follow it in its chain.
@@ -59,6 +61,7 @@ impl Program {
             line: rule.meta.line,
             msg: &rule.meta.msg_text,
             tags: &rule.meta.tags,
+            ver: &rule.meta.ver,
             severity: rule.meta.severity,
             links: rule.links,
             log: rule.log,

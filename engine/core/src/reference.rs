@@ -6,7 +6,7 @@
 use core::fmt::Write as _;
 
 use crate::{
-    transform,
+    suggestion, transform,
     variable::{Kind, Variable},
 };
 
@@ -51,6 +51,13 @@ const fn only(name: &'static str, value: &'static str, why: &'static str) -> Ent
 
 const fn refused(name: &'static str, why: &'static str) -> Entry {
     Entry { name, support: Support::Refused(why), note: "" }
+}
+
+/// `: did you mean …?` with the nearest name of a table that has an effect, or nothing.
+pub(crate) fn did_you_mean(table: &'static [Entry], prefix: &str, name: &str) -> String {
+    let refused = |entry: &&Entry| matches!(entry.support, Support::Refused(_));
+    let known = table.iter().filter(|entry| !refused(entry)).map(|entry| entry.name);
+    suggestion::did_you_mean(name, prefix, known)
 }
 
 /// The row of a name, whatever its case.

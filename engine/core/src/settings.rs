@@ -226,7 +226,8 @@ fn no_effect(name: &str, arguments: &[Text]) -> Result<Treatment, Fault> {
         Some(Support::Only(value, reason)) => only(name, arguments, value, reason),
         Some(Support::Refused(why)) => Err((None, format!("{name} is not supported: {why}"))),
         Some(Support::Full) | None => {
-            Err((None, format!("there is no directive {name}, or it is not supported")))
+            let meant = reference::did_you_mean(reference::DIRECTIVES, "", name);
+            Err((None, format!("there is no directive {name}, or it is not supported{meant}")))
         }
     }
 }

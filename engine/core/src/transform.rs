@@ -174,6 +174,11 @@ impl Transformation {
         TABLE.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|&(_, found)| found)
     }
 
+    /// All names.
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+        TABLE.iter().map(|(name, _)| *name)
+    }
+
     /// The canonical SecLang name.
     #[must_use]
     pub fn name(self) -> &'static str {

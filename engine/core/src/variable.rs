@@ -2,7 +2,10 @@
 //!
 //! Source: ModSecurity v3 reference manual, "Variables"; Coraza's `variables` package.
 
-use crate::reference::{self, Support};
+use crate::{
+    reference::{self, Support},
+    suggestion::did_you_mean,
+};
 
 /// Whether a variable has one value or members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,5 +220,14 @@ impl Variable {
             Support::Refused(why) => Some(why),
             _ => None,
         }
+    }
+
+    /// Why a name is none of a variable: it is refused, or nobody knows it.
+    pub(crate) fn unknown(name: &str, hint: &str) -> String {
+        if let Some(why) = Self::refusal(name) {
+            return why.to_owned();
+        }
+        let meant = did_you_mean(name, "", Self::ALL.iter().map(|variable| variable.name()));
+        format!("there is no such variable{hint}{meant}")
     }
 }

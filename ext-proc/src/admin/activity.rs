@@ -37,6 +37,7 @@ pub(super) struct Wanted {
     pub(super) client: Option<String>,
     pub(super) host: Option<String>,
     pub(super) path: Option<String>,
+    pub(super) user_agent: Option<String>,
     pub(super) profile: Option<String>,
     /// In lower case; in URI, host, client, request id or the number of a rule.
     pub(super) text: Option<String>,
@@ -55,13 +56,15 @@ impl Wanted {
             && is(&self.client, &event.client)
             && is(&self.host, &event.host)
             && is(&self.path, event.path())
+            && is(&self.user_agent, &event.user_agent)
             && is(&self.profile, &event.profile)
             && self.text.as_ref().is_none_or(|text| contains(event, text))
     }
 }
 
 fn contains(event: &Event, text: &str) -> bool {
-    let texts = [&event.uri, &event.host, &event.client, &event.request_id, &event.method];
+    let Event { uri, host, client, request_id, method, user_agent, .. } = event;
+    let texts = [uri, host, client, request_id, method, user_agent];
     texts.iter().any(|found| found.to_lowercase().contains(text))
         || event.rules.iter().any(|rule| rule.to_string().contains(text))
 }
@@ -101,6 +104,7 @@ struct Top {
     clients: Vec<Frequent>,
     hosts: Vec<Frequent>,
     paths: Vec<Frequent>,
+    user_agents: Vec<Frequent>,
 }
 
 #[derive(Debug, Serialize)]
@@ -238,6 +242,7 @@ struct Tallies {
     clients: Tally,
     hosts: Tally,
     paths: Tally,
+    user_agents: Tally,
 }
 
 impl Tallies {
@@ -251,6 +256,9 @@ impl Tallies {
         self.clients.add(&event.client);
         self.hosts.add(&event.host);
         self.paths.add(event.path());
+        if !event.user_agent.is_empty() {
+            self.user_agents.add(&event.user_agent);
+        }
     }
 }
 
@@ -285,7 +293,7 @@ impl Activity<'_> {
             first_record
         });
         let rulesets = shared.rulesets();
-        let Tallies { categories, rules, clients, hosts, paths } = tallies;
+        let Tallies { categories, rules, clients, hosts, paths, user_agents } = tallies;
         let mut named: BTreeSet<u32> =
             listed.iter().filter_map(|event| event.rules.first().copied()).collect();
         let rules = rules.top(str::to_owned);
@@ -311,6 +319,7 @@ impl Activity<'_> {
                 clients: clients.top(str::to_owned),
                 hosts: hosts.top(str::to_owned),
                 paths: paths.top(str::to_owned),
+                user_agents: user_agents.top(str::to_owned),
             },
             requests: listed
                 .iter()

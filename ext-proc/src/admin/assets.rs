@@ -11,15 +11,17 @@ const SVG: &str = "image/svg+xml";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Path, media type, content.
-const ASSETS: [(&str, &str, &str); 9] = [
+const ASSETS: [(&str, &str, &str); 11] = [
     ("/", HTML, include_str!("../page/page.html")),
     ("/page.css", CSS, include_str!("../page/page.css")),
     ("/page.js", JAVASCRIPT, include_str!("../page/page.js")),
+    ("/checks.js", JAVASCRIPT, include_str!("../page/checks.js")),
     ("/story.js", JAVASCRIPT, include_str!("../page/story.js")),
     ("/plots.js", JAVASCRIPT, include_str!("../page/plots.js")),
     ("/elements.js", JAVASCRIPT, include_str!("../page/elements.js")),
     ("/icon.svg", SVG, include_str!("../page/icon.svg")),
     ("/docs/tuning.md", TEXT, include_str!("../../../docs/tuning.md")),
+    ("/docs/doctor.md", TEXT, include_str!("../../../docs/reference/doctor.md")),
     ("/docs/explain.md", TEXT, include_str!("../../../docs/explain.md")),
 ];
 

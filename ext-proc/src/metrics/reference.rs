@@ -132,6 +132,7 @@ fn labels() -> String {
                 listed(&Losses::REASONS)
             ),
         ),
+        ("id", "the checks that the service runs on itself ([doctor.md](doctor.md))".to_owned()),
         ("of", listed(&rule_evidence::OUTCOMES)),
         ("only", listed(&ONLY)),
         ("event", listed(&EVENTS)),

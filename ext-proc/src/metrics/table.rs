@@ -247,6 +247,12 @@ pub(crate) const BAN_REFUSALS_LOST: Described = Described::counter(
     &[],
     "Refused requests that did not count for a ban, as bans.queue_max of them waited",
 );
+pub(crate) const FINDINGS: Described = Described::gauge(
+    "glacis_doctor_finding",
+    "findings",
+    &["id"],
+    "Findings of the checks that the service runs on itself once a minute, by the check's id; docs/reference/doctor.md",
+);
 pub(super) const LOST: Described = Described::counter(
     "glacis_records_lost",
     "records",
@@ -255,7 +261,7 @@ pub(super) const LOST: Described = Described::counter(
 );
 
 /// Ours, in the order of the documentation.
-pub(crate) const OURS: [Described; 43] = [
+pub(crate) const OURS: [Described; 44] = [
     REQUESTS,
     WOULD_DENY,
     SECONDS,
@@ -294,6 +300,7 @@ pub(crate) const OURS: [Described; 43] = [
     BANS,
     BAN_REFUSALS_LOST,
     LOST,
+    FINDINGS,
     HANDSHAKES,
     CERTIFICATES,
     UNAUTHENTICATED,

@@ -1,6 +1,7 @@
 // The page: what it asks for every two seconds, and what it shows of it. No build step; see elements.js for the one
 // rule that holds everywhere: what a request has a part in is text, never HTML.
 import { at, button, copyable, count, element, get, microseconds, plural, readable, replace, stampWithZone, visible } from "./elements.js";
+import { showChecks } from "./checks.js";
 import { overTime, scores } from "./plots.js";
 import { showStory } from "./story.js";
 
@@ -8,7 +9,7 @@ const POLL_MS = 2000;
 const RULES_EVERY = 5; // Looks between two at the tables of rules.
 const LISTED = 25; // Requests in the list at first; more on demand, at most 500.
 const SAMPLES_MIN = 50; // Requests below which shares of time say nothing.
-const FILTERS = ["verdict", "minutes", "text", "category", "rule", "client", "host", "path", "profile"];
+const FILTERS = ["verdict", "minutes", "text", "category", "rule", "client", "host", "path", "user_agent", "profile"];
 const VERDICTS = { blocked: "Blocked", would_block: "Would be blocked", rejected: "Limit reached" };
 const MODES = { blocking: "Blocks", detection_only: "Detects, blocks nothing", off: "Off" };
 
@@ -51,7 +52,7 @@ function chooser(name, value, label, kind = "button.choose") {
 }
 
 function showChosen() {
-  const words = { category: "Category", rule: "Rule", client: "Client", host: "Host", path: "Path", profile: "Profile" };
+  const words = { category: "Category", rule: "Rule", client: "Client", host: "Host", path: "Path", user_agent: "User agent", profile: "Profile" };
   const chips = Object.entries(words).filter(([name]) => state.filter.has(name)).map(([name, word]) => {
     const value = state.filter.get(name);
     const shown = state.labels[`${name}=${value}`] ?? visible(value);
@@ -136,7 +137,8 @@ function showTops(top) {
     ["Clients", "client", top.clients],
     ["Hosts", "host", top.hosts],
     ["Paths", "path", top.paths],
-  ];
+    ["User agents", "user_agent", top.user_agents],
+  ].filter(([, name, rows]) => name !== "user_agent" || rows.length > 0);
   const made = lists.map(([title, name, rows]) => {
     const most = Math.max(1, ...rows.map((row) => row.count));
     const entries = rows.map((row) => {
@@ -412,7 +414,7 @@ async function look() {
   showTops(found.top);
   showRequests(found);
   showChosen();
-  if (state.looks++ % RULES_EVERY === 0) await Promise.all([showRules(), showMetrics()]);
+  if (state.looks++ % RULES_EVERY === 0) await Promise.all([showRules(), showMetrics(), showChecks()]);
   at("fault").hidden = true;
 }
 
@@ -441,6 +443,12 @@ let typing;
 at("text").addEventListener("input", () => {
   clearTimeout(typing);
   typing = setTimeout(() => choose("text", at("text").value.trim()), 250);
+});
+at("unhealthy").addEventListener("click", (event) => {
+  // The address holds the filter: it is not changed.
+  event.preventDefault();
+  at("checks").scrollIntoView();
+  at("findings").querySelector("summary")?.focus();
 });
 addEventListener("popstate", follow);
 addEventListener("resize", () => state.activity && showPlots(state.activity));

@@ -46,6 +46,7 @@ function story(record, { explanation, typed, text }, isDefault) {
   return [
     verdict(record, arithmetic),
     facts(record),
+    today(record, explanation),
     ...explanation.notes.map((note) => element("p.note", visible(note))),
     findings(explanation, arithmetic),
     addition(arithmetic),
@@ -75,6 +76,12 @@ function verdict(record, arithmetic) {
   else if (rule) words += ` by rule ${rule}${inbound > 0 ? ` (anomaly score ${inbound})` : ""}.`;
   else words += ".";
   return element(`p.sentence.${kind}`, words);
+}
+
+/** A record is of then, the explanation of now: rules may have changed in between. */
+function today(record, { refusal }) {
+  if (refusal || record.action === "reject") return null;
+  return element("p.note.passes", "Nothing would block this request now: the rules in use allow it. They have changed since, or the record lacks what they looked at.");
 }
 
 function facts(record) {

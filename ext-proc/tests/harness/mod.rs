@@ -267,7 +267,9 @@ impl Service {
         before(&processor, &config);
         let log_level = telemetry::init(tracing::Level::ERROR);
         let handler = Arc::new(processor.admin(document, &readiness));
-        let port = AdminPort { registry: Arc::new(registry), log_level, handler };
+        let registry = Arc::new(registry);
+        handler.watch(&registry);
+        let port = AdminPort { registry, log_level, handler };
         let routes = processor.routes();
         let (end, ended) = oneshot::channel::<()>();
         let (address, admin) = (server.tcp_address().unwrap(), server.admin_address().unwrap());

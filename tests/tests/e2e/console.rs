@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use glacis_tests::browser::{self, Browser};
-use glacis_tests::http::Request;
+use glacis_tests::http::{self, Request};
 use glacis_tests::stack::{Processor, Stack};
 use serde_json::{Value, json};
 
@@ -323,4 +323,59 @@ fn hostile_requests_in_a_browser() {
     pictures(&mut page, stack, "hostile");
     assert_eq!(page.faults, Vec::<String>::new());
     assert_eq!(page.value("document.images.length").unwrap(), Value::from(0));
+}
+
+/// What the service finds out about itself is in the header, leads to its list, and is read by keyboard.
+#[test]
+fn checks_in_a_browser() {
+    let Some(program) = chromium() else { return };
+    let keys = "oversized_body: pass\nlate: fail\n";
+    let own = Own::start("console-checks", Processor::ExtProcWith(keys), &[]);
+    let mut page = open(&program, &own.0);
+    page.wait_for("document.getElementById('unhealthy').textContent === '2 checks failed'")
+        .unwrap();
+    let listed = text(&mut page, "document.getElementById('findings').innerText");
+    for words in ["large bodies pass", "GD108", "late requests are left to Envoy", "GD110"] {
+        assert!(listed.contains(words), "{words}: {listed}");
+    }
+    assert!(
+        text(&mut page, "document.getElementById('checked').innerText").starts_with("2 findings")
+    );
+    page.value("document.getElementById('unhealthy').focus()").unwrap();
+    page.press("Enter").unwrap();
+    page.wait_for("document.activeElement.tagName === 'SUMMARY'").unwrap();
+    assert_eq!(page.value("location.hash").unwrap(), "", "the filter stays as it is");
+    page.press("Enter").unwrap();
+    page.wait_for("document.querySelector('#findings details').open").unwrap();
+    let told = text(&mut page, "document.getElementById('findings').innerText");
+    assert!(told.contains("Remedy: Set `oversized_body: reject`"), "{told}");
+    pictures(&mut page, &own.0, "checks");
+    assert_eq!(page.faults, Vec::<String>::new());
+}
+
+/// The story of a block that the rules in use would not repeat says so; user agents are counted and chosen.
+#[test]
+fn an_old_block_in_a_browser() {
+    let Some(program) = chromium() else { return };
+    let own =
+        Own::start("console-old", Processor::ExtProcWith("mode: on\ncanary_seconds: 0\n"), &[]);
+    let (stack, ext_proc) = (&own.0, own.0.ext_proc.as_ref().unwrap());
+    assert_eq!(stack.send(client(), &attack()).unwrap().status, 403);
+    ext_proc.set_keys("mode: on\ninbound_threshold: 1000\ncanary_seconds: 0\n").unwrap();
+    ext_proc.hang_up().unwrap();
+    let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, stack.ports.ext_proc_admin));
+    eventually("the rules are in use", Duration::from_secs(20), || {
+        let activity = http::fetch(admin, "/activity").unwrap().text();
+        activity.contains("\"threshold\":1000")
+    });
+    let mut page = open(&program, stack);
+    page.wait_for("document.querySelectorAll('#recent tr.blocked').length === 1").unwrap();
+    let tops = text(&mut page, "document.getElementById('tops').innerText");
+    assert!(tops.to_lowercase().contains("user agents"), "{tops}");
+    page.value("document.querySelector('#recent button.open').click()").unwrap();
+    page.wait_for("document.getElementById('story').dataset.state === 'told'").unwrap();
+    let told = text(&mut page, "document.querySelector('#told .passes').innerText");
+    assert!(told.starts_with("Nothing would block this request now"), "{told}");
+    pictures(&mut page, stack, "old");
+    assert_eq!(page.faults, Vec::<String>::new());
 }

@@ -44,6 +44,8 @@ const COMMANDS: &[(&str, How)] = &[
     ("glacis ftw ", Run),
     ("glacis import ", Run),
     ("glacis patches ", Run),
+    ("glacis doctor --config ", Run),
+    ("glacis doctor --admin ", Elsewhere("doctor.rs asks a running Envoy and two services")),
     ("glacis status", Elsewhere("the scenarios of tests/chaos ask a running Envoy")),
     ("glacis bans ", Elsewhere("bans.rs runs it against a service with a token")),
     ("glacis-ext-authz new-key", Run),

@@ -27,6 +27,7 @@ mod configs;
 mod console;
 mod content_limits;
 mod decisions;
+mod doctor;
 mod documents;
 mod failure;
 mod feeds;

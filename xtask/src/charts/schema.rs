@@ -10,7 +10,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::compare as compare_file;
-use crate::cargo::{cargo, output};
+use crate::cargo::{cargo, output, root};
 use crate::failure::{self, Failure, Outcome};
 
 /// The last key of `values.schema.json`; the text above it is written by hand.
@@ -21,6 +21,10 @@ const SERVICES: [(&str, &str, &str); 2] = [
     ("glacis-ext-proc", "ext-proc-schema", "extProc"),
     ("glacis-ext-authz", "ext-authz-schema", "extAuthz"),
 ];
+
+/// The schema of the native module's configuration, which no chart carries: for editors, and for CI of Envoy's.
+const NATIVE: (&str, &str, &str) =
+    ("glacis-envoy-module", "native-schema", "envoy-configs/native/schema.json");
 
 /// Ranges that the services check after they have read a file: the key, the least, the greatest.
 const RANGES: &[(&str, u64, u64)] = &[
@@ -37,12 +41,9 @@ const RANGES: &[(&str, u64, u64)] = &[
 pub(super) fn renew(chart: &Path) -> Outcome<()> {
     let mut definitions = Map::new();
     for (package, example, prefix) in SERVICES {
-        let mut run = cargo(["run", "--quiet", "--locked", "--features", "schema"]);
-        let printed = output(run.args(["-p", package, "--example", example]))?;
-        let schema: Value = serde_json::from_str(&printed)
-            .map_err(|error| Failure::new(format!("{example}: {error}")))?;
-        definitions.append(&mut prefixed(schema, prefix));
+        definitions.append(&mut prefixed(printed(package, example)?, prefix));
     }
+    renew_native()?;
     let path = chart.join("values.schema.json");
     let there = fs::read_to_string(&path).map_err(failure::io("read", &path))?;
     let Some((by_hand, _)) = there.split_once(BEGIN) else {
@@ -50,6 +51,22 @@ pub(super) fn renew(chart: &Path) -> Outcome<()> {
     };
     let made = indented(&Value::Object(definitions))?;
     compare_file(&path, &format!("{by_hand}{BEGIN}{made}\n}}\n"), true).map(|_| ())
+}
+
+/// What an example with the feature `schema` prints.
+fn printed(package: &str, example: &str) -> Outcome<Value> {
+    let mut run = cargo(["run", "--quiet", "--locked", "--features", "schema"]);
+    let printed = output(run.args(["-p", package, "--example", example]))?;
+    serde_json::from_str(&printed).map_err(|error| Failure::new(format!("{example}: {error}")))
+}
+
+fn renew_native() -> Outcome<()> {
+    let (package, example, file) = NATIVE;
+    let mut schema = printed(package, example)?;
+    adapt(&mut schema, "");
+    let text = serde_json::to_string_pretty(&schema)
+        .map_err(|error| Failure::new(format!("the schema is no JSON: {error}")))?;
+    compare_file(&root().join(file), &format!("{text}\n"), true).map(|_| ())
 }
 
 /// The definitions of a schema and its root, named `PREFIXConfig`, with `prefix` before every name.

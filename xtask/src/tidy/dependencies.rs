@@ -18,6 +18,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("glacis-differential", &["glacis-engine", "glacis-rules"]),
     ("glacis-rules", &["glacis-engine"]),
     ("glacis-explain", &["glacis-engine", "glacis-second-opinion"]),
+    ("glacis-doctor", &["glacis-engine"]),
     ("glacis-learn", &["glacis-engine", "glacis-explain", "glacis-rules"]),
     ("glacis-limits", &[]),
     ("glacis-limit-store", &["glacis-limits"]),
@@ -38,6 +39,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     (
         "glacis-ext-proc",
         &[
+            "glacis-doctor",
             "glacis-inspector",
             "glacis-engine",
             "glacis-explain",
@@ -66,6 +68,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     (
         "glacis-cli",
         &[
+            "glacis-doctor",
             "glacis-engine",
             "glacis-explain",
             "glacis-learn",
@@ -87,6 +90,7 @@ pub(super) const UNRESTRICTED: &[&str] = &["glacis-tests"];
 /// Members without I/O, and what would bring I/O or a host into them.
 pub(super) const PURE: &[&str] = &[
     "seclang",
+    "glacis-doctor",
     "glacis-engine",
     "glacis-explain",
     "glacis-learn",

@@ -13,6 +13,7 @@ use crate::{
     program::{AllowScope, Change, Ctl, Disruptive, Flow, MatchAction, Meta, SetVar, TxKey},
     reference::{self, Support},
     settings,
+    suggestion::did_you_mean,
     transform::Transformation,
     variable::Variable,
 };
@@ -391,14 +392,20 @@ impl Compiler<'_> {
 fn unknown(name: &str) -> String {
     match reference::find(reference::ACTIONS, name).map(|entry| entry.support) {
         Some(Support::Refused(why)) => format!("the action {name} is refused: {why}"),
-        _ => format!("there is no action {name}"),
+        _ => {
+            let meant = reference::did_you_mean(reference::ACTIONS, "", name);
+            format!("there is no action {name}{meant}")
+        }
     }
 }
 
 fn unknown_ctl(name: &str) -> String {
     match reference::find(reference::CTLS, name).map(|entry| entry.support) {
         Some(Support::Refused(why)) => format!("ctl:{name} is refused: {why}"),
-        _ => format!("there is no ctl:{name}, or it is not supported"),
+        _ => {
+            let meant = reference::did_you_mean(reference::CTLS, "ctl:", name);
+            format!("there is no ctl:{name}, or it is not supported{meant}")
+        }
     }
 }
 
@@ -408,7 +415,10 @@ fn transformation(name: &str, chain: &mut Vec<Transformation>) -> Result<(), Str
         return Ok(());
     }
     let found = Transformation::from_name(name);
-    chain.push(found.ok_or_else(|| format!("there is no transformation {name}"))?);
+    chain.push(found.ok_or_else(|| {
+        let meant = did_you_mean(name, "t:", Transformation::names());
+        format!("there is no transformation {name}{meant}")
+    })?);
     Ok(())
 }
 

@@ -210,7 +210,10 @@ fn nid(argument: &str) -> Result<(CheckDigit, &str), String> {
 fn unknown(name: &str) -> String {
     match reference::find(reference::OPERATORS, name).map(|entry| entry.support) {
         Some(Support::Refused(why)) => format!("@{name} is refused: {why}"),
-        _ => format!("there is no operator @{name}"),
+        _ => {
+            let meant = reference::did_you_mean(reference::OPERATORS, "@", name);
+            format!("there is no operator @{name}{meant}")
+        }
     }
 }
 

@@ -39,7 +39,7 @@ impl Compiler<'_> {
     ) -> Option<(Variable, Select)> {
         let name = &target.variable.text;
         let Some(variable) = Variable::from_name(name) else {
-            let why = Variable::refusal(name).unwrap_or("there is no such variable");
+            let why = Variable::unknown(name, "");
             self.error(target.variable.span, &format!("{name}: {why}"));
             return None;
         };

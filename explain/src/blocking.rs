@@ -5,23 +5,25 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use glacis_engine::{Program, RuleEngine, TraceEvent, Transaction};
-use glacis_explain::{Occasion, Request, inspect};
+
+use crate::{Occasion, Request, inspect};
 
 /// The highest paranoia level of CRS.
 const LEVEL_MAX: u8 = 4;
 
 /// From where on rules block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Blocking {
+pub struct Blocking {
     /// The anomaly score of a request; `None` where the rules set none.
-    pub(crate) threshold: Option<i64>,
+    pub threshold: Option<i64>,
     /// The highest paranoia level whose rules count; rules above are evidence only.
-    pub(crate) level: u8,
+    pub level: u8,
 }
 
 impl Blocking {
     /// What the rules of a program set.
-    pub(crate) fn of(program: &Arc<Program>) -> Self {
+    #[must_use]
+    pub fn of(program: &Arc<Program>) -> Self {
         let line = r#"{"id": 1, "method": "GET", "uri": "/", "protocol": "HTTP/1.1"}"#;
         let mut found = Self { threshold: None, level: LEVEL_MAX };
         let Ok(request) = Request::parse(line.as_bytes()) else { return found };
