@@ -64,3 +64,4 @@ mod tokens;
 mod traces;
 mod trust;
 mod up;
+mod websocket;
