@@ -146,6 +146,8 @@ callbacks! {
     http_set_header: fn(Object, i32, Buf, Buf) -> bool,
     http_get_body_chunks_size: fn(Object, i32) -> usize,
     http_get_body_chunks: fn(Object, i32, *mut Buf) -> bool,
+    http_drain_body: fn(Object, i32, usize) -> bool,
+    http_append_body: fn(Object, i32, Buf) -> bool,
     http_get_buffer_limit: fn(Object) -> u64,
     http_set_buffer_limit: fn(Object, u64),
     http_send_response: fn(Object, u32, *const Pair, usize, Buf, Buf),
@@ -369,10 +371,7 @@ impl Stream for EnvoyStream<'_> {
     }
 
     fn body(&self, half: Half) -> Vec<&[u8]> {
-        match half {
-            Half::Request => self.chunks(0),
-            Half::Response => self.chunks(2),
-        }
+        self.chunks(received(half))
     }
 
     fn held_body(&self) -> Vec<&[u8]> {
@@ -432,6 +431,22 @@ impl Stream for EnvoyStream<'_> {
         unsafe { set(self.envoy, map_number(map), Buf::of(name), Buf::NULL) };
     }
 
+    fn set_header(&mut self, map: HeaderMap, name: &[u8], value: &[u8]) {
+        let set = self.callbacks.http_set_header;
+        // SAFETY: the stream lives, and Envoy copies name and value.
+        unsafe { set(self.envoy, map_number(map), Buf::of(name), Buf::of(value)) };
+    }
+
+    fn replace_body(&mut self, half: Half, bytes: &[u8]) {
+        let body = received(half);
+        let held: usize = self.chunks(body).iter().map(|chunk| chunk.len()).sum();
+        // SAFETY: the stream lives, and Envoy copies the bytes.
+        unsafe {
+            (self.callbacks.http_drain_body)(self.envoy, body, held);
+            (self.callbacks.http_append_body)(self.envoy, body, Buf::of(bytes));
+        }
+    }
+
     fn buffer_at_least(&mut self, bytes: usize) {
         let bytes = bytes as u64;
         // SAFETY: the stream lives while its hook runs.
@@ -489,6 +504,14 @@ const fn wakeup(event: u64) -> Wakeup {
         1 => Wakeup::Rules,
         2 => Wakeup::LateBody,
         _ => Wakeup::Evaluation,
+    }
+}
+
+/// The number of the body that a hook was called for.
+const fn received(half: Half) -> i32 {
+    match half {
+        Half::Request => 0,
+        Half::Response => 2,
     }
 }
 

@@ -8,13 +8,14 @@ mod late_body;
 mod messages;
 mod readiness;
 mod receipt;
+mod socket;
 
 use std::{sync::Arc, time::Instant};
 
 use glacis_host::admission::Share;
 use glacis_inspector::{
-    Decision, End, Header, Hints, Inspector, Mode, Reply, ResponseHead, Uninspected, find,
-    grpc_code, request_id,
+    Decision, End, Header, HeaderChange, Hints, Inspector, Mode, Reply, ResponseHead, Socket,
+    Uninspected, find, grpc_code, request_id,
 };
 use glacis_service::{
     Client,
@@ -48,6 +49,8 @@ enum Progress {
     Body,
     /// Messages of gRPC are inspected as they come.
     Messages,
+    /// Messages of a WebSocket are inspected as they come.
+    Socket,
     /// Another thread evaluates it.
     Evaluation,
     /// There is a verdict on it, or it is not inspected.
@@ -61,6 +64,8 @@ pub(crate) struct Exchange<W: Wake> {
     profile: Option<Arc<Profile>>,
     /// `None` before the request's headers, while another thread has it, and when the exchange is concluded.
     inspector: Option<Box<Inspector>>,
+    /// The WebSocket that the request has opened, where its messages are inspected.
+    socket: Option<Box<Socket>>,
     waiting: Option<Waiting<W, Done>>,
     /// The wait for the first rules of the filter.
     rules_wait: Option<Waiting<W, ()>>,
@@ -114,6 +119,7 @@ impl<W: Wake> Exchange<W> {
         Self {
             profile: None,
             inspector: None,
+            socket: None,
             waiting: None,
             rules_wait: None,
             late_body: None,
@@ -223,6 +229,7 @@ impl<W: Wake> Exchange<W> {
             }
             decision => decision,
         };
+        self.begin_socket(stream, &mut inspector);
         self.inspector = Some(inspector);
         self.measure(stream, "request_headers", began);
         self.decided(stream, Half::Request, &decision)
@@ -294,17 +301,31 @@ impl<W: Wake> Exchange<W> {
         inspector.set_deadline(self.filter.engine.shared.deadline(began));
         let decision =
             inspector.response_headers(&ResponseHead { headers: &headers, end_of_stream });
+        let mut extensions = HeaderChange::Keep;
+        let mut decision = decision;
+        let mut socket = self.socket.take();
+        if let Some(socket) = socket.as_mut().filter(|_| !matches!(decision, Decision::Reply(_))) {
+            let (rejected, change) = self.socket_answered(socket, &headers);
+            decision = rejected.unwrap_or(decision);
+            extensions = change;
+        }
         drop(headers);
+        self.socket = socket;
+        let Some(inspector) = &self.inspector else { return self.fail(stream, Error::Fault) };
         if decision == Decision::NeedBody {
             let bytes_max = inspector.program().limits().response_body_bytes_max;
             stream.buffer_at_least(bytes_max);
         }
         // The request cannot come any further, unless it is a call that goes on.
-        if !matches!(self.request, Progress::Messages | Progress::Evaluation) {
+        if !matches!(self.request, Progress::Messages | Progress::Evaluation | Progress::Socket) {
             self.request = Progress::Done;
         }
         self.measure(stream, "response_headers", began);
-        self.decided(stream, Half::Response, &decision)
+        let next = self.decided(stream, Half::Response, &decision);
+        if self.socket.as_ref().is_some_and(|socket| socket.is_open()) && next == Next::Continue {
+            self.socket_opened(stream, &extensions);
+        }
+        next
     }
 
     /// A piece of a body has come.
@@ -328,6 +349,7 @@ impl<W: Wake> Exchange<W> {
                 return Next::HoldAndSlowDown;
             }
             Progress::Messages => return self.messages(stream, end_of_stream),
+            Progress::Socket => return self.socket_piece(stream, half, end_of_stream),
             Progress::Body => {}
         }
         let began = Instant::now();
@@ -423,7 +445,7 @@ impl<W: Wake> Exchange<W> {
                 self.ends_meanwhile(half);
                 return Next::Hold;
             }
-            Progress::Headers | Progress::Done => {
+            Progress::Headers | Progress::Done | Progress::Socket => {
                 self.late_trailers(stream, half, map);
                 return Next::Continue;
             }
@@ -496,6 +518,9 @@ impl<W: Wake> Exchange<W> {
         *self.progress_mut(half) = match decision {
             Decision::NeedBody => Progress::Body,
             Decision::Continue if goes_on && half == Half::Request => Progress::Messages,
+            Decision::Continue if self.socket.is_some() && half == Half::Request => {
+                Progress::Socket
+            }
             Decision::Continue | Decision::Reply(_) => Progress::Done,
         };
         match decision {
@@ -504,7 +529,8 @@ impl<W: Wake> Exchange<W> {
                 self.place.release();
                 let wants_response = half == Half::Request
                     && self.inspector.as_ref().is_some_and(|seen| seen.wants_response());
-                if !wants_response && !goes_on {
+                let awaits_switch = self.socket.is_some() && half == Half::Request;
+                if !wants_response && !goes_on && !awaits_switch {
                     self.conclude(stream);
                 }
                 Next::Continue

@@ -18,6 +18,7 @@ pub(crate) struct Families {
     receipts: Option<MetricId>,
     uninspected: Option<MetricId>,
     rejected: Option<MetricId>,
+    socket_messages: Option<MetricId>,
     limits: Option<MetricId>,
     unknown_profiles: Option<MetricId>,
     errors: Option<MetricId>,
@@ -64,6 +65,7 @@ impl Families {
             receipts: envoy.counter("glacis_receipts", &["verdict"]),
             uninspected: envoy.counter("glacis_uninspected", &["reason"]),
             rejected: envoy.counter("glacis_rejected", &["reason"]),
+            socket_messages: envoy.counter("glacis_websocket_messages", &["from", "verdict"]),
             limits: envoy.counter("glacis_limits_hit", &["limit"]),
             unknown_profiles: envoy.counter("glacis_unknown_profiles", &[]),
             errors: envoy.counter("glacis_errors", &["kind"]),
@@ -92,6 +94,11 @@ impl Families {
     /// Something passed without inspection.
     pub(crate) fn uninspected(&self, stream: &mut impl Stream, reason: &str) {
         count(stream, self.uninspected, &[reason]);
+    }
+
+    /// A message of a WebSocket was judged.
+    pub(crate) fn socket_message(&self, stream: &mut impl Stream, from: &str, verdict: &str) {
+        count(stream, self.socket_messages, &[from, verdict]);
     }
 
     /// A message was evaluated. `phase` is the part of the exchange that it carried.

@@ -91,6 +91,12 @@ pub(crate) trait Stream {
     /// Removes all headers of this name.
     fn remove_header(&mut self, map: HeaderMap, name: &[u8]);
 
+    /// Sets a header: it is there once, with this value.
+    fn set_header(&mut self, map: HeaderMap, name: &[u8], value: &[u8]);
+
+    /// Has other bytes go on in the place of what the running body hook was called for.
+    fn replace_body(&mut self, half: Half, bytes: &[u8]);
+
     /// Makes Envoy buffer at least this many bytes of a body. It never lowers the limit.
     fn buffer_at_least(&mut self, bytes: usize);
 

@@ -53,7 +53,11 @@ impl Held {
         let body = core::mem::take(&mut self.body);
         if is_body || !body.is_empty() {
             let half = if part.is_of_request() { Part::RequestBody } else { Part::ResponseBody };
-            answers.extend(pieces(half, &body, is_body && end));
+            let mut pieces = pieces(half, &body, is_body && end);
+            if let (Some(piece), true) = (pieces.first_mut(), is_body && answers.is_empty()) {
+                piece.dynamic_metadata.clone_from(&answer.dynamic_metadata);
+            }
+            answers.extend(pieces);
         }
         if !is_body {
             answers.push(answer);

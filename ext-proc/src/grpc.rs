@@ -26,9 +26,12 @@ use crate::{
 /// The path of `ExternalProcessor.Process`.
 const PATH: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
-/// Bytes that a stream has room for at first, in each direction. The headers of most requests and every answer that
-/// lets pass are shorter; tonic's 8 KiB would be taken anew for each request.
-const BUFFER_BYTES: usize = 2 << 10;
+/// Bytes that a stream has room for at first, for what Envoy sends: the headers of most requests are shorter. tonic's
+/// 8 KiB would be taken for each request, and held by each idle WebSocket.
+const MESSAGE_BUFFER_BYTES: usize = 2 << 10;
+
+/// The same for answers: every one that lets pass is shorter.
+const ANSWER_BUFFER_BYTES: usize = 512;
 
 /// Bytes after which answers that are ready go out, as tonic has it.
 const YIELD_BYTES: usize = 32 << 10;
@@ -122,7 +125,7 @@ impl Encoder for Messages {
     }
 
     fn buffer_settings(&self) -> BufferSettings {
-        BufferSettings::new(BUFFER_BYTES, YIELD_BYTES)
+        BufferSettings::new(ANSWER_BUFFER_BYTES, YIELD_BYTES)
     }
 }
 
@@ -137,6 +140,6 @@ impl Decoder for Messages {
     }
 
     fn buffer_settings(&self) -> BufferSettings {
-        BufferSettings::new(BUFFER_BYTES, YIELD_BYTES)
+        BufferSettings::new(MESSAGE_BUFFER_BYTES, YIELD_BYTES)
     }
 }

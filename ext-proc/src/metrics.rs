@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use glacis_doctor::{CHECKS, Finding};
 use glacis_engine::MatchedRule;
-use glacis_inspector::{OBSERVED, Opined, Outcome, REJECT, Rejection, Uninspected};
+use glacis_inspector::{OBSERVED, Opined, Outcome, Peer, REJECT, Rejection, Uninspected};
 use glacis_service::{
     Losses, label,
     metrics::{ServiceMetrics, seconds_histogram},
@@ -59,6 +59,7 @@ pub struct Metrics {
     body_bytes: Gauge,
     uninspected: Family<ReasonLabel, Counter>,
     rejected: Family<ReasonLabel, Counter>,
+    socket_messages: Family<SocketLabels, Counter>,
     errors: Family<KindLabel, Counter>,
     alarms: Family<KindLabel, Counter>,
     rulesets: Family<RulesetLabel, Gauge>,
@@ -100,6 +101,7 @@ label!(PhaseLabel, profile: String, phase: &'static str);
 label!(DirectionLabel, profile: String, direction: &'static str);
 label!(OpinionLabel, profile: String, opinion: &'static str, rules: &'static str);
 label!(ReasonLabel, reason: &'static str);
+label!(SocketLabels, from: &'static str, verdict: &'static str);
 label!(KindLabel, kind: &'static str);
 label!(LimitLabel, limit: &'static str);
 label!(CheckLabel, id: &'static str);
@@ -178,6 +180,9 @@ const DIRECTIONS: [&str; 2] = ["inbound", "outbound"];
 /// Exclusions, by whether their last day is over.
 const STATES: [&str; 2] = ["valid", "expired"];
 
+/// Who sends messages of WebSockets.
+const SOCKET_PEERS: [Peer; 2] = [Peer::Client, Peer::Server];
+
 const MESSAGES: [&str; 2] = ["request", "response"];
 
 fn score_histogram() -> Histogram {
@@ -210,6 +215,7 @@ impl Metrics {
             body_bytes: Gauge::default(),
             uninspected: Family::default(),
             rejected: Family::default(),
+            socket_messages: Family::default(),
             errors: Family::default(),
             alarms: Family::default(),
             rulesets: Family::default(),
@@ -271,6 +277,15 @@ impl Metrics {
             drop(self.rejected.get_or_create(&ReasonLabel { reason: reason.name() }));
         }
         table::REJECTED.register(registry, self.rejected.clone());
+        for from in SOCKET_PEERS {
+            for verdict in ["allow", "deny", REJECT] {
+                drop(
+                    self.socket_messages
+                        .get_or_create(&SocketLabels { from: from.name(), verdict }),
+                );
+            }
+        }
+        table::SOCKET_MESSAGES.register(registry, self.socket_messages.clone());
         table::LIMITS.register(registry, self.limits.clone());
         for alarm in Alarm::ALL {
             drop(self.alarms.get_or_create(&KindLabel { kind: alarm.name() }));
@@ -316,6 +331,11 @@ impl Metrics {
     /// Counts a request of which something passed without inspection.
     pub(crate) fn uninspected(&self, reason: Uninspected) {
         self.uninspected.get_or_create(&ReasonLabel { reason: reason.name() }).inc();
+    }
+
+    /// Counts a message of a WebSocket.
+    pub(crate) fn socket_message(&self, from: Peer, verdict: &'static str) {
+        self.socket_messages.get_or_create(&SocketLabels { from: from.name(), verdict }).inc();
     }
 
     /// Counts an attempt to put another configuration to use.
@@ -564,6 +584,7 @@ mod tests {
             profile: "default",
             ruleset: "hash",
             request_id: "id",
+            message: None,
         };
         let limits = Flags { request_body_truncated: true, ..Flags::default() };
         let outcome = Outcome {

@@ -15,7 +15,7 @@ use envoy_types::pb::envoy::{
     },
     r#type::v3::{HttpStatus, StatusCode},
 };
-use glacis_inspector::Reply;
+use glacis_inspector::{HeaderChange, Reply};
 use tonic::Status;
 
 use crate::wire::BodyMode;
@@ -96,6 +96,41 @@ pub(crate) fn pass(part: Part, remove: Vec<String>) -> Answer {
         Part::ResponseTrailers => Response::ResponseTrailers(trailers(remove)),
     };
     Answer { response: Some(response), ..Answer::default() }
+}
+
+/// Has other bytes go on in the place of a piece of a body, in the mode `STREAMED`.
+pub(crate) fn replaced(part: Part, bytes: Vec<u8>) -> Answer {
+    let mutation = if bytes.is_empty() { Mutation::ClearBody(true) } else { Mutation::Body(bytes) };
+    let mutation = BodyMutation { mutation: Some(mutation) };
+    let common = CommonResponse { body_mutation: Some(mutation), ..CommonResponse::default() };
+    let body = BodyResponse { response: Some(common) };
+    let response = if part.is_of_request() {
+        Response::RequestBody(body)
+    } else {
+        Response::ResponseBody(body)
+    };
+    Answer { response: Some(response), ..Answer::default() }
+}
+
+impl Answer {
+    /// Changes a header, if this answers headers. What is set takes the place of each header of this name.
+    pub(crate) fn change_header(&mut self, name: &str, change: &HeaderChange) {
+        let set = match change {
+            HeaderChange::Keep => return,
+            HeaderChange::Remove => None,
+            HeaderChange::Set(value) => Some(header(name, value)),
+        };
+        let Some(Response::RequestHeaders(headers) | Response::ResponseHeaders(headers)) =
+            &mut self.response
+        else {
+            return;
+        };
+        // Envoy removes before it sets.
+        headers.response.get_or_insert_default().header_mutation = Some(HeaderMutation {
+            set_headers: Vec::from_iter(set),
+            remove_headers: vec![name.to_owned()],
+        });
+    }
 }
 
 /// Gives a piece of a body back, in the mode `FULL_DUPLEX_STREAMED`. `part` is the body of the request or

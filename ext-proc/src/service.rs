@@ -295,7 +295,7 @@ fn is_long(session: &Session, message: &Incoming) -> bool {
         return head.bytes() > INLINE_HEAD_BYTES_MAX;
     }
     let bytes = body_bytes(session, message);
-    bytes.is_some_and(|bytes| bytes > session.shared().inline_body_bytes)
+    bytes.is_some_and(|bytes| bytes > session.inline_bytes())
 }
 
 /// Bytes of the body that is evaluated when it ends with this message; `None` for headers, and where none is evaluated.

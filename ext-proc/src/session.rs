@@ -11,17 +11,20 @@ mod framing;
 mod messages;
 mod modes;
 mod rejected;
+mod socket;
 mod watched;
 
 use std::{sync::Arc, time::Instant};
 
 use before_body::Awaited;
 pub(crate) use before_body::{HEAD_PATIENCE, INLINE_HEAD_BYTES_MAX};
+use bytes::Bytes;
 use framing::{after_body, end_of};
 use glacis_engine::Deadline;
 use glacis_host::admission::Share;
 use glacis_inspector::{
-    Decision, Hints, Inspector, Mode, Receipt, Rejection, RequestHead, ResponseHead, request_id,
+    Decision, EXTENSIONS_HEADER, HeaderChange, Hints, Inspector, Mode, Receipt, Rejection,
+    RequestHead, ResponseHead, Socket, request_id,
 };
 use glacis_service::{
     Client,
@@ -29,6 +32,7 @@ use glacis_service::{
     clock, now,
 };
 pub(crate) use rejected::Fallback;
+use socket::INLINE_PIECE_BYTES_MAX;
 use tonic::Status;
 
 use crate::{
@@ -52,6 +56,8 @@ enum Half {
     Body(BodyMode),
     /// Messages of gRPC are inspected as they come, in this mode: see `messages`.
     Messages(BodyMode),
+    /// Messages of a WebSocket are inspected as they come, in this mode: see `socket`.
+    Socket(BodyMode),
     /// The verdict is reached without a body; pieces of it may come all the same, and pass.
     Done,
     /// The verdict is reached on the whole body: no more of it can come.
@@ -78,13 +84,19 @@ pub(crate) struct Session {
     profile: Option<Arc<Profile>>,
     /// `None` until the request's headers have come, once the exchange is over, and where it is evaluated out of
     /// band only.
-    inspector: Option<Inspector>,
+    inspector: Option<Box<Inspector>>,
+    /// The WebSocket that the request has opened, where its messages are inspected.
+    socket: Option<Box<Socket>>,
+    /// What goes on in the place of the piece of a socket that is answered.
+    replaced: Option<Vec<u8>>,
+    /// What goes to the peer that has sent it, as a piece of the other half.
+    answered: Option<(Part, Vec<u8>)>,
     /// The request's headers, while its body has not begun to come and may not be needed for a refusal.
     awaited: Option<Box<Awaited>>,
     /// The name of a request that is evaluated out of band only.
     watched: Option<String>,
     /// Writes down what is to be evaluated when it has been answered; and whether a shadow looks at it too.
-    recorder: Option<(Recorder, bool)>,
+    recorder: Option<Box<(Recorder, bool)>>,
     modes: Modes,
     /// Envoy does not wait for answers.
     observed: bool,
@@ -151,6 +163,9 @@ impl Session {
             traced: None,
             profile: None,
             inspector: None,
+            socket: None,
+            replaced: None,
+            answered: None,
             awaited: None,
             watched: None,
             recorder: None,
@@ -199,11 +214,20 @@ impl Session {
 
     /// Body bytes that evaluation would have to go through; `None` where nothing of a body is evaluated.
     pub(crate) fn body_bytes(&self) -> Option<usize> {
-        let inspector = self.inspector.as_ref();
+        let inspector = self.inspector.as_deref();
+        if let Some(socket) = &self.socket {
+            return Some(socket.held_bytes());
+        }
         if let Half::Messages(_) = self.request {
             return inspector.map(Inspector::pending_bytes);
         }
         inspector.filter(|_| self.awaits_body()).map(Inspector::body_bytes)
+    }
+
+    /// Bytes that are evaluated on a thread that serves other streams as well.
+    pub(crate) fn inline_bytes(&self) -> usize {
+        let bytes = self.shared.inline_body_bytes;
+        if self.socket.is_some() { bytes.min(INLINE_PIECE_BYTES_MAX) } else { bytes }
     }
 
     /// Whether bodies come in the mode in which Envoy gives them away.
@@ -236,8 +260,9 @@ impl Session {
             self.shared.history.evaluated(began.elapsed(), now());
         }
         if let Some(traced) = &mut self.traced {
-            traced.phase(phase_name(part), began, self.inspector.as_ref());
+            traced.phase(phase_name(part), began, self.inspector.as_deref());
         }
+        self.conclude_if_open();
         self.conclude_if_final();
         self.rest_if_many();
         if sent.observability_mode {
@@ -245,7 +270,8 @@ impl Session {
         }
         let piece = match sent.message {
             Message::RequestBody(body) | Message::ResponseBody(body) => {
-                Some((body.bytes, body.end_of_stream))
+                let bytes = self.replaced.take().map_or(body.bytes, Bytes::from);
+                Some((bytes, body.end_of_stream))
             }
             Message::RequestHeaders(head) => {
                 self.keep_headers(head);
@@ -259,6 +285,9 @@ impl Session {
 
     /// Answers what comes behind the request's headers.
     fn later(&mut self, message: &Message) -> Result<Answer, Status> {
+        if let Some(answer) = self.of_socket(message) {
+            return Ok(answer);
+        }
         if self.concluded && part(message) == Part::ResponseHeaders {
             self.shared.unasked_response();
         }
@@ -287,10 +316,16 @@ impl Session {
         } else {
             (self.modes.response, self.response, &mut self.held_response)
         };
+        let mode = if let Half::Socket(mode) = half { mode } else { mode };
         if mode != BodyMode::FullDuplex || self.refused {
             return vec![seen.answer];
         }
-        held.answers(seen, matches!(half, Half::Body(_)))
+        let mut answers = held.answers(seen, matches!(half, Half::Body(_)));
+        // The peer that has sent this piece is answered before the other one can end the connection.
+        if let Some((part, bytes)) = self.answered.take() {
+            answers.insert(0, reply::streamed(part, bytes, false));
+        }
+        answers
     }
 
     fn request_headers(&mut self, head: &Head) -> Result<Answer, Status> {
@@ -304,8 +339,8 @@ impl Session {
         let profile = Arc::clone(self.profile.insert(profile));
         let headers = head.headers();
         let id = request_id(&headers).map_or_else(random_id, str::to_owned);
-        let (time, lot, audit_lot) = (now(), lot(), lot());
-        self.begin_recording(&profile, head, &id, (time, lot));
+        let (time, lots) = (now(), (lot(), lot()));
+        self.begin_recording(&profile, head, &id, (time, lots.0));
         if profile.is_out_of_band() {
             self.watched = Some(id);
             self.check_settings(head.source.is_none());
@@ -313,7 +348,7 @@ impl Session {
         }
         let traced = self.shared.tracer.begin(self.context.take(), &headers);
         self.traced = traced.map(Box::new);
-        let inspector = self.inspector.insert(profile.inspector());
+        let inspector = self.inspector.insert(Box::new(profile.inspector()));
         let head_of = RequestHead {
             headers: &headers,
             protocol: head.protocol.as_deref(),
@@ -323,8 +358,8 @@ impl Session {
             source: head.source,
             destination: head.destination,
             user: head.user.as_deref(),
-            lot,
-            audit_lot,
+            lot: lots.0,
+            audit_lot: lots.1,
         };
         let mut decision = match self.turned_down {
             Some(rejection) => inspector.turn_down(&head_of, rejection),
@@ -335,9 +370,7 @@ impl Session {
         };
         let mut has_messages = decision == Decision::NeedBody && inspector.has_messages();
         if decision == Decision::NeedBody {
-            let client = inspector.client().map(Client::from);
-            self.body_memory = Share::none(Arc::clone(&self.shared.body_memory), client);
-            self.waits = Share::none(Arc::clone(&self.shared.waits), client);
+            (self.body_memory, self.waits) = shares(&self.shared, inspector);
             if has_messages {
                 decision = inspector.begin_messages(&head_of);
                 has_messages = inspector.awaits_messages();
@@ -347,19 +380,20 @@ impl Session {
         }
         let wants_response = inspector.wants_response();
         if decision == Decision::NeedBody && inspector.can_refuse_before_body() {
-            self.awaited = Some(Box::new(Awaited::new(id, time, (lot, audit_lot))));
+            self.awaited = Some(Box::new(Awaited::new(id.clone(), time, lots)));
         }
         self.request = match decision {
             Decision::NeedBody => Half::Body(Self::mode_for_body(self.modes.request)),
-            Decision::Continue if has_messages => {
-                Half::Messages(Self::mode_for_messages(self.modes.request))
-            }
+            Decision::Continue if has_messages => self.half_for_messages(),
             Decision::Continue | Decision::Reply(_) => Half::Done,
         };
+        let extensions = self.open_socket(&decision, &head_of);
         self.check_settings(head.source.is_none());
         let mut answer = self.follow(&decision, Part::RequestHeaders, Vec::new());
+        answer.change_header(EXTENSIONS_HEADER, &extensions);
         if !self.refused {
-            answer.mode_override = self.request_override(wants_response).map(Into::into);
+            let wants = wants_response || self.socket.is_some();
+            answer.mode_override = self.request_override(wants).map(Into::into);
         }
         Ok(answer)
     }
@@ -367,7 +401,7 @@ impl Session {
     /// Whether Envoy is set up so that a verdict can have an effect.
     fn check_settings(&self, no_source: bool) {
         let blocks =
-            self.inspector.as_ref().is_some_and(|inspector| inspector.mode() == Mode::Blocking);
+            self.inspector.as_deref().is_some_and(|inspector| inspector.mode() == Mode::Blocking);
         let streamed = self.request == Half::Body(BodyMode::Streamed);
         for (wrong, alarm) in [
             (no_source, Alarm::NoClientAddress),
@@ -381,11 +415,11 @@ impl Session {
     }
 
     fn request_body(&mut self, body: &Body) -> Result<Answer, Misordered> {
-        let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
+        let inspector = self.inspector.as_deref_mut().ok_or(Misordered::BeforeRequestHeaders)?;
         let mode = match self.request {
             Half::Headers => return Err(Misordered::BeforeRequestHeaders),
             Half::BodyDone => return Err(Misordered::BodyAfterItsEnd),
-            Half::Done => {
+            Half::Done | Half::Socket(_) => {
                 return Ok(self.follow(&Decision::Continue, Part::RequestBody, Vec::new()));
             }
             Half::Messages(mode) => return Ok(self.messages(body, mode)),
@@ -408,7 +442,7 @@ impl Session {
     }
 
     fn request_trailers(&mut self, trailers: &Trailers) -> Result<Answer, Misordered> {
-        let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
+        let inspector = self.inspector.as_deref_mut().ok_or(Misordered::BeforeRequestHeaders)?;
         if matches!(self.request, Half::Body(_) | Half::Messages(_)) {
             self.shared.body_came();
         }
@@ -423,7 +457,7 @@ impl Session {
 
     fn response_headers(&mut self, head: &Head) -> Result<Answer, Misordered> {
         let misses_body = self.misses_body();
-        let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
+        let inspector = self.inspector.as_deref_mut().ok_or(Misordered::BeforeRequestHeaders)?;
         if self.response != Half::Headers {
             return Err(Misordered::ResponseHeadersTwice);
         }
@@ -440,10 +474,16 @@ impl Session {
             Decision::Continue | Decision::Reply(_) => Half::Done,
         };
         let blocks = inspector.mode() == Mode::Blocking;
+        let (rejected, extensions) = match decision {
+            Decision::Reply(_) => (None, HeaderChange::Keep),
+            Decision::Continue | Decision::NeedBody => self.socket_answered(head),
+        };
+        let decision = rejected.unwrap_or(decision);
         if blocks && !self.observed && self.response == Half::Body(BodyMode::Streamed) {
             self.shared.alarm(Alarm::StreamedResponse);
         }
         let mut answer = self.follow(&decision, Part::ResponseHeaders, Vec::new());
+        answer.change_header(EXTENSIONS_HEADER, &extensions);
         if !self.refused {
             answer.mode_override = self.response_override().map(Into::into);
         }
@@ -451,11 +491,11 @@ impl Session {
     }
 
     fn response_body(&mut self, body: &Body) -> Result<Answer, Misordered> {
-        let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
+        let inspector = self.inspector.as_deref_mut().ok_or(Misordered::BeforeRequestHeaders)?;
         let mode = match self.response {
             Half::Headers => return Err(Misordered::ResponseBodyBeforeHeaders),
             Half::BodyDone => return Err(Misordered::BodyAfterItsEnd),
-            Half::Done | Half::Messages(_) => {
+            Half::Done | Half::Messages(_) | Half::Socket(_) => {
                 return Ok(self.follow(&Decision::Continue, Part::ResponseBody, Vec::new()));
             }
             Half::Body(mode) => mode,
@@ -476,7 +516,7 @@ impl Session {
     }
 
     fn response_trailers(&mut self, trailers: &Trailers) -> Result<Answer, Misordered> {
-        let inspector = self.inspector.as_mut().ok_or(Misordered::BeforeRequestHeaders)?;
+        let inspector = self.inspector.as_deref_mut().ok_or(Misordered::BeforeRequestHeaders)?;
         inspector.set_deadline(deadline(self.due));
         let decision = inspector.response_trailers(&trailers.headers());
         self.response = Half::BodyDone;
@@ -506,7 +546,7 @@ impl Session {
             (Some(id), Some(profile)) => {
                 Some(Receipt::observed(&profile.settings.profile, profile.program.hash(), id))
             }
-            _ => self.inspector.as_ref().map(Inspector::receipt),
+            _ => self.inspector.as_deref().map(Inspector::receipt),
         }
     }
 }
@@ -520,6 +560,13 @@ const fn part(message: &Message) -> Part {
         Message::ResponseBody(_) => Part::ResponseBody,
         Message::ResponseTrailers(_) => Part::ResponseTrailers,
     }
+}
+
+/// The parts of a client of what all share for bodies: memory, and places among those that wait.
+fn shares(shared: &Shared, inspector: &Inspector) -> (Share, Share) {
+    let client = inspector.client().map(Client::from);
+    let none = |pool| Share::none(Arc::clone(pool), client);
+    (none(&shared.body_memory), none(&shared.waits))
 }
 
 /// What says to which profile a request belongs.

@@ -56,6 +56,7 @@ macro_rules! with_profile_keys {
             grpc: $crate::Grpc = $crate::Grpc::Inspect,
             grpc_descriptors: Option<std::path::PathBuf> = None,
             graphql: $crate::GraphqlConfig = $crate::GraphqlConfig::default(),
+            websocket: $crate::WebsocketConfig = $crate::WebsocketConfig::default(),
             response: $crate::Response = $crate::Response::Off,
             trusted_hops: usize = 0,
             block: $crate::Block = $crate::Block::default(),
@@ -215,7 +216,7 @@ impl ProfileKeys {
             "grpc_descriptors",
             "write a path without quotation marks, backslashes and line breaks",
         )?;
-        if let Some(problem) = self.graphql.problem() {
+        if let Some(problem) = self.graphql.problem().or_else(|| self.websocket.problem()) {
             return Err(problem);
         }
         ensure(

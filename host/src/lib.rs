@@ -16,6 +16,7 @@ mod policies;
 mod profile;
 mod ruleset;
 mod scoring;
+mod websocket;
 mod words;
 
 pub use audit::Audit;
@@ -35,3 +36,4 @@ pub use ruleset::{
     recipe, settings,
 };
 pub use scoring::{OpinionAction, ScoringConfig, SecondOpinionConfig, second_opinion};
+pub use websocket::WebsocketConfig;

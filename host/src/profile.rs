@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use crate::{
     Block, BodyOverflow, CrsDefaults, Evaluation, ExclusionConfig, ExpiredExclusions,
     GraphqlConfig, Grpc, Late, LimitsChange, OversizedBody, ProfileKeys, Response, ScoringConfig,
-    ShadowConfig, words::word,
+    ShadowConfig, WebsocketConfig, words::word,
 };
 
 /// Whether rules run, and may block.
@@ -141,6 +141,7 @@ keys!(
     grpc: Grpc,
     grpc_descriptors: Option<PathBuf>,
     graphql: GraphqlConfig,
+    websocket: WebsocketConfig,
     response: Response,
     trusted_hops: usize,
     block: Block,

@@ -207,6 +207,7 @@ pub fn settings(
         body_overflow: keys.body_overflow.into(),
         late: keys.late.into(),
         grpc: keys.grpc.into(),
+        socket: keys.websocket.settings(),
         trusted_hops: keys.trusted_hops,
         redaction: records.redaction.clone(),
         audit_format: records.format,

@@ -20,6 +20,7 @@ use crate::{
     json::Object,
     redact::{MASK, Redaction},
     rejection::Rejection,
+    socket::MessageName,
 };
 
 /// The shape of audit records.
@@ -74,6 +75,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) profile: &'a str,
     pub(crate) opinion: Option<&'a Opinion>,
     pub(crate) would_deny: Option<WouldDeny>,
+    pub(crate) message: Option<MessageName>,
 }
 
 /// Writes the record, without an end of line.

@@ -2,7 +2,7 @@
 
 use glacis_engine::{Flags, Phase, RuleEngine, RuleId, Scores};
 
-use crate::rejection::Rejection;
+use crate::{rejection::Rejection, socket::MessageName};
 
 /// What the host has to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,6 +231,8 @@ pub struct Receipt<'a> {
     pub ruleset: &'a str,
     /// The name of the request.
     pub request_id: &'a str,
+    /// The message of a WebSocket that it is about.
+    pub message: Option<MessageName>,
 }
 
 impl<'a> Receipt<'a> {
@@ -254,6 +256,7 @@ impl<'a> Receipt<'a> {
             profile,
             ruleset,
             request_id,
+            message: None,
         }
     }
 }

@@ -5,6 +5,7 @@ mod messages;
 mod opinion;
 mod outcome;
 mod refusal;
+mod socket;
 
 use core::{
     net::{IpAddr, Ipv4Addr},
@@ -28,6 +29,7 @@ use crate::{
         is_grpc, is_grpc_call, is_malformed_websocket, is_tunnel, is_websocket,
     },
     settings::{GrpcBodies, ResponseInspection, Settings, TruncatedBody},
+    socket::{MessageName, Socket},
 };
 
 use messages::Messages;
@@ -75,6 +77,8 @@ struct Request {
     is_grpc: bool,
     /// The bytes that `Content-Length` announces.
     content_length: Option<usize>,
+    /// The message of a WebSocket that is judged.
+    message: Option<MessageName>,
 }
 
 /// An address that is not known.
@@ -93,6 +97,8 @@ pub struct Inspector {
     spare: Option<Box<Transaction>>,
     /// The call whose messages are coming.
     messages: Option<Box<Messages>>,
+    /// The socket that the request has opened.
+    socket: Option<Box<Socket>>,
     settings: Arc<Settings>,
     stage: Stage,
     request: Request,
@@ -118,6 +124,7 @@ impl Inspector {
             transaction,
             spare: None,
             messages: None,
+            socket: None,
             settings,
             stage: Stage::Idle,
             request: Request {
@@ -134,6 +141,7 @@ impl Inspector {
                 accept: Vec::new(),
                 is_grpc: false,
                 content_length: None,
+                message: None,
             },
             deadline: None,
             body_seen: false,
@@ -159,8 +167,12 @@ impl Inspector {
             if is_malformed_websocket(head) {
                 return self.malformed_websocket();
             }
-            self.uninspected = self.body_left_out(head);
-            if self.uninspected.is_none() {
+            if let Some(rejected) = self.unknown_version(head) {
+                return rejected;
+            }
+            let opens_socket = self.mode() != Mode::Off && self.inspected_socket(head).is_some();
+            self.uninspected = if opens_socket { None } else { self.body_left_out(head) };
+            if self.uninspected.is_none() && !opens_socket {
                 self.stage = Stage::RequestBody;
                 return Decision::NeedBody;
             }
@@ -228,6 +240,7 @@ impl Inspector {
         self.body_bytes = 0;
         self.opinion = None;
         self.messages = None;
+        self.socket = None;
         head.id.clone_into(&mut self.request.id);
         remember(&mut self.request.method, method);
         remember(&mut self.request.uri, path);
@@ -239,6 +252,7 @@ impl Inspector {
         self.request.time = head.time;
         self.request.audit_lot = head.audit_lot;
         self.request.status = 0;
+        self.request.message = None;
         self.request.is_grpc = is_grpc_call(head);
         self.request.content_length = content_length(head.headers);
         self.start(head.headers, head.user, is_chunked(head));

@@ -32,8 +32,10 @@ mod rejection;
 mod request;
 mod sample;
 mod settings;
+mod socket;
 mod status;
 mod time;
+mod websocket;
 
 pub use audit::AuditFormat;
 pub use block_page::{BlockPage, Shown};
@@ -58,4 +60,11 @@ pub use sample::Sample;
 pub use settings::{
     BodyOverflow, GrpcBodies, LatePolicy, OpinionAction, ResponseInspection, SecondOpinion,
     Settings, TruncatedBody,
+};
+pub use socket::{
+    Closing, EXTENSIONS_HEADER, Judge, MessageName, Socket, SocketHead, SocketMessage,
+    SocketSettings, Switch, Unread,
+};
+pub use websocket::{
+    Event, Fault, HeaderChange, Kind, Message, Peer, Reader, ReaderLimits, close_frame,
 };

@@ -40,11 +40,15 @@ pub enum Rejection {
     /// The request asks for a WebSocket and is no handshake (RFC 6455, 4.1): it has another method than GET, a body, or
     /// no `Sec-WebSocket-Key`. What follows its headers is neither a body with an end nor frames.
     MalformedUpgrade,
+    /// The frames of a WebSocket cannot be read ([`Fault`](crate::Fault)).
+    MalformedFrames,
+    /// The server has accepted extensions with which the messages of a WebSocket cannot be inspected.
+    UninspectableUpgrade,
 }
 
 impl Rejection {
     /// Every limit.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Late,
         Self::QueueFull,
         Self::MaxStreams,
@@ -58,6 +62,8 @@ impl Rejection {
         Self::BodyLimits,
         Self::ResponseTooLarge,
         Self::MalformedUpgrade,
+        Self::MalformedFrames,
+        Self::UninspectableUpgrade,
     ];
 
     /// The limit's name in receipts, audit records and metrics.
@@ -77,6 +83,8 @@ impl Rejection {
             Self::BodyLimits => "body_limits",
             Self::ResponseTooLarge => "response_too_large",
             Self::MalformedUpgrade => "malformed_upgrade",
+            Self::MalformedFrames => "malformed_frames",
+            Self::UninspectableUpgrade => "uninspectable_upgrade",
         }
     }
 
@@ -92,8 +100,13 @@ impl Rejection {
             | Self::RuleSteps => 503,
             Self::BodyTooLarge => 413,
             Self::Headers => 431,
-            Self::Patterns | Self::Arguments | Self::BodyLimits | Self::MalformedUpgrade => 400,
+            Self::Patterns
+            | Self::Arguments
+            | Self::BodyLimits
+            | Self::MalformedUpgrade
+            | Self::MalformedFrames => 400,
             Self::ResponseTooLarge => 500,
+            Self::UninspectableUpgrade => 502,
         }
     }
 
@@ -113,7 +126,9 @@ impl Rejection {
             | Self::Arguments
             | Self::BodyLimits
             | Self::ResponseTooLarge
-            | Self::MalformedUpgrade => false,
+            | Self::MalformedUpgrade
+            | Self::MalformedFrames
+            | Self::UninspectableUpgrade => false,
         }
     }
 

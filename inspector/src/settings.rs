@@ -5,7 +5,10 @@ use std::sync::Arc;
 use glacis_engine::{AuditParts, CollectionStore, Lookup, RuleEngine};
 use glacis_second_opinion::Weights;
 
-use crate::{audit::AuditFormat, block_page::BlockPage, redact::Redaction, sample::Sample};
+use crate::{
+    audit::AuditFormat, block_page::BlockPage, redact::Redaction, sample::Sample,
+    socket::SocketSettings,
+};
 
 /// How much of responses is inspected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +43,8 @@ pub struct Settings {
     pub late: LatePolicy,
     /// Whether the messages of calls of gRPC are inspected.
     pub grpc: GrpcBodies,
+    /// How the messages of WebSockets are inspected, if they are.
+    pub socket: Option<SocketSettings>,
     /// What is masked in audit records.
     pub redaction: Redaction,
     /// The shape of audit records.

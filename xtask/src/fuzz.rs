@@ -8,7 +8,8 @@ use crate::cargo::{self, cargo, find_on_path};
 use crate::failure::{self, Failure, Outcome};
 use crate::fetch;
 use crate::fuzz_seeds::{
-    Fixtures, bodies, calls, crs_requests, documents, in_pieces, patterns, ruled, rules, values,
+    Fixtures, bodies, calls, crs_requests, documents, in_pieces, patterns, ruled, rules, sockets,
+    values,
 };
 use crate::pins::CARGO_FUZZ_VERSION;
 
@@ -35,6 +36,7 @@ const TARGETS: &[Target] = &[
     Target { name: "before_body", bytes_max: 2048, dictionary: "attacks", seeds: ruled },
     Target { name: "fast_path", bytes_max: 2048, dictionary: "attacks", seeds: ruled },
     Target { name: "transaction_calls", bytes_max: 2048, dictionary: "http", seeds: calls },
+    Target { name: "websocket", bytes_max: 2048, dictionary: "http", seeds: sockets },
 ];
 
 /// Minutes for each target, where none are given.

@@ -179,6 +179,16 @@ pub(crate) fn bodies(fixtures: &Fixtures) -> Vec<Vec<u8>> {
     with_body.enumerate().flat_map(seed).collect()
 }
 
+/// Bytes of WebSockets as the law reads them: texts, of which it makes frames, for each setting.
+pub(crate) fn sockets(fixtures: &Fixtures) -> Vec<Vec<u8>> {
+    let texts = values(fixtures);
+    let seed = |(at, text): (usize, Vec<u8>)| {
+        let settings = u8::try_from(at % 16).unwrap_or(0);
+        [&[settings, 7], &text[..]].concat()
+    };
+    texts.into_iter().enumerate().map(seed).collect()
+}
+
 /// GraphQL documents as the law reads them: bodies of all kinds, since changes of any text break its grammar.
 pub(crate) fn documents(fixtures: &Fixtures) -> Vec<Vec<u8>> {
     const DOCUMENTS: [&str; 3] = [

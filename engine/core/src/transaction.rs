@@ -133,6 +133,8 @@ struct Control {
     nested_bytes_left: usize,
     request_body_bytes_max: usize,
     response_body_bytes_max: usize,
+    /// The response's body is a message, and inspected whatever its media type is.
+    response_is_message: bool,
 }
 
 impl Control {
@@ -150,6 +152,7 @@ impl Control {
             nested_bytes_left: program.limits.nested_bytes_max,
             request_body_bytes_max: program.limits.request_body_bytes_max,
             response_body_bytes_max: program.limits.response_body_bytes_max,
+            response_is_message: false,
         }
     }
 }

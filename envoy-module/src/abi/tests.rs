@@ -78,6 +78,14 @@ unsafe extern "C" fn chunks(envoy: Object, _: i32, out: *mut Buf) -> bool {
     }
     true
 }
+unsafe extern "C" fn drain_body(envoy: Object, _: i32, _: usize) -> bool {
+    unsafe { fake(envoy) }.received.clear();
+    true
+}
+unsafe extern "C" fn append_body(envoy: Object, _: i32, bytes: Buf) -> bool {
+    unsafe { fake(envoy) }.received.push(unsafe { bytes.bytes() }.to_vec());
+    true
+}
 unsafe extern "C" fn buffer_limit(envoy: Object) -> u64 {
     unsafe { fake(envoy) }.buffer_limit
 }
@@ -170,6 +178,8 @@ const STUBS: Callbacks = Callbacks {
     http_set_header: set_header,
     http_get_body_chunks_size: chunks_size,
     http_get_body_chunks: chunks,
+    http_drain_body: drain_body,
+    http_append_body: append_body,
     http_get_buffer_limit: buffer_limit,
     http_set_buffer_limit: set_buffer_limit,
     http_send_response: send_response,

@@ -87,6 +87,9 @@ pub(super) fn begin(inspector: &mut Inspector, head: &RequestHead<'_>) -> Decisi
     if decision == Decision::NeedBody && inspector.has_messages() {
         return inspector.begin_messages(head);
     }
+    if decision == Decision::Continue {
+        inspector.prepare_socket(head);
+    }
     decision
 }
 
@@ -240,11 +243,16 @@ impl<W: Wake> Exchange<W> {
         if inspector.awaits_messages() {
             return self.begin_early_messages(stream, inspector, &early);
         }
+        self.begin_socket(stream, &mut inspector);
         let decision = match decision {
             Decision::NeedBody => self.begin_wait(stream, &mut inspector),
             decision => decision,
         };
         self.inspector = Some(inspector);
+        let is_early = !stream.held_body().concat().is_empty();
+        if let Some(socket) = self.socket.take_if(|_| is_early) {
+            return self.unasked(stream, socket);
+        }
         let next = self.decided(stream, half, &decision);
         if decision == Decision::NeedBody {
             return self.take_early(stream, early);

@@ -2,14 +2,17 @@
 
 use std::time::Instant;
 
-use glacis_inspector::Receipt;
+use glacis_inspector::{Inspector, Receipt};
 use glacis_service::now;
 
 use super::{Exchange, NAMESPACE};
-use crate::stream::{Stream, Value, Wake};
+use crate::{
+    filter::Filter,
+    stream::{Stream, Value, Wake},
+};
 
 /// Entries of a receipt.
-const ENTRIES_MAX: usize = 15;
+const ENTRIES_MAX: usize = 16;
 
 impl<W: Wake> Exchange<W> {
     /// Writes the receipt as it is now into the dynamic metadata.
@@ -22,16 +25,7 @@ impl<W: Wake> Exchange<W> {
     /// Counts the exchange, writes its records, and gives the inspector back. Only the first call does anything.
     pub(super) fn conclude(&mut self, stream: &mut impl Stream) {
         let Some(mut inspector) = self.inspector.take() else { return };
-        let time = now();
-        let mut outcome = inspector.finish(time);
-        self.filter.metrics.finished(stream, &outcome);
-        let shared = &self.filter.engine.shared;
-        if let Some(record) = outcome.audit.take() {
-            shared.write_record(record);
-        }
-        let rules = inspector.matched_rules().filter(|rule| rule.log).map(|rule| rule.id);
-        self.filter.metrics.rules_matched(stream, &shared.rule_names, rules);
-        self.filter.metrics.reloaded(stream, shared.take_reloads());
+        finish(&self.filter, stream, &mut inspector);
         if let Some(profile) = &self.profile {
             profile.pool.keep(*inspector);
         }
@@ -48,8 +42,21 @@ impl<W: Wake> Exchange<W> {
     }
 }
 
+/// Counts an exchange that has ended, and writes its records.
+pub(super) fn finish(filter: &Filter, stream: &mut impl Stream, inspector: &mut Inspector) {
+    let mut outcome = inspector.finish(now());
+    filter.metrics.finished(stream, &outcome);
+    let shared = &filter.engine.shared;
+    if let Some(record) = outcome.audit.take() {
+        shared.write_record(record);
+    }
+    let rules = inspector.matched_rules().filter(|rule| rule.log).map(|rule| rule.id);
+    filter.metrics.rules_matched(stream, &shared.rule_names, rules);
+    filter.metrics.reloaded(stream, shared.take_reloads());
+}
+
 /// Writes a receipt with the entries that the receipts of ext-proc have.
-fn write(stream: &mut impl Stream, receipt: &Receipt<'_>) {
+pub(super) fn write(stream: &mut impl Stream, receipt: &Receipt<'_>) {
     let rules: Vec<String> = receipt.rules.iter().map(ToString::to_string).collect();
     let mut entries = Vec::with_capacity(ENTRIES_MAX);
     entries.extend([
@@ -75,6 +82,8 @@ fn write(stream: &mut impl Stream, receipt: &Receipt<'_>) {
     entries.extend(would_deny.map(|rule| ("would_deny", rule)));
     let uninspected = receipt.uninspected;
     entries.extend(uninspected.map(|reason| ("uninspected", Value::Text(reason.name()))));
+    let message = receipt.message.map(|it| format!("{} {}", it.from.name(), it.number));
+    entries.extend(message.as_deref().map(|message| ("message", Value::Text(message))));
     entries.extend(receipt.phase.map(|phase| ("phase", number(phase.number().into()))));
     stream.set_metadata(NAMESPACE, &entries);
 }

@@ -8,7 +8,7 @@ use glacis_service::{
 };
 
 use super::{
-    DIRECTIONS, ErrorKind, MESSAGES, PHASES, STATES, VERDICTS,
+    DIRECTIONS, ErrorKind, MESSAGES, PHASES, SOCKET_PEERS, STATES, VERDICTS,
     coraza::CATEGORIES,
     label::{Outcome, Severity},
     rule_hits::PLACES,
@@ -23,7 +23,7 @@ use crate::{
     rule_evidence,
     shadow::{Comparison, ONLY},
 };
-use glacis_inspector::{Rejection, Uninspected};
+use glacis_inspector::{Peer, Rejection, Uninspected};
 use glacis_limit_store::{GuardedCounters, RedisCounters};
 
 const HEAD: &str = "\
@@ -121,6 +121,7 @@ fn labels() -> String {
         ("phase", listed(&PHASES)),
         ("direction", listed(&DIRECTIONS)),
         ("message", listed(&MESSAGES)),
+        ("from", names(SOCKET_PEERS.map(Peer::name).to_vec())),
         ("rule_id", format!("ids of at most {PLACES} rules, and `other`")),
         (
             "reason",

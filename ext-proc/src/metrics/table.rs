@@ -64,6 +64,13 @@ pub(crate) const REJECTED: Described = Described::counter(
     &["reason"],
     "Requests rejected for a limit and not by a rule, by reason",
 );
+pub(crate) const SOCKET_MESSAGES: Described = Described::counter(
+    "glacis_websocket_messages",
+    "messages",
+    &["from", "verdict"],
+    "Messages of WebSockets that were inspected, by sender (client, server) and verdict; refused ones, and those that \
+     detection mode lets pass, count as requests as well",
+);
 pub(crate) const TRUNCATED: Described = Described::counter(
     "glacis_truncated_bodies",
     "bodies",
@@ -272,6 +279,7 @@ pub(crate) const OURS: [Described; 44] = [
     RECEIPTS,
     UNINSPECTED,
     REJECTED,
+    SOCKET_MESSAGES,
     TRUNCATED,
     LIMITS,
     ALARMS,

@@ -47,6 +47,9 @@ pub(crate) fn metadata(receipt: &Receipt<'_>) -> Vec<u8> {
     if let Some(reason) = receipt.uninspected {
         fields.text("uninspected", reason.name());
     }
+    if let Some(message) = receipt.message {
+        fields.text("message", &format!("{} {}", message.from.name(), message.number));
+    }
     if let Some(phase) = receipt.phase {
         fields.number("phase", phase.number().into());
     }
@@ -115,7 +118,7 @@ fn delimited_bytes(content: usize) -> usize {
 mod tests {
     use envoy_types::pb::google::protobuf;
     use glacis_engine::{Phase, RuleId, Scores};
-    use glacis_inspector::{Mode, Opined, Uninspected, WouldDeny};
+    use glacis_inspector::{MessageName, Mode, Opined, Peer, Uninspected, WouldDeny};
     use prost::Message as _;
     use serde_json::{Value, json};
 
@@ -179,13 +182,14 @@ mod tests {
                 profile: &long,
                 ruleset: "",
                 request_id: "ü",
+                message: Some(MessageName { from: Peer::Client, number: 17 }),
             },
             &json!({
                 "verdict": "deny", "mode": "blocking", "inspected": "partial", "phase": 2.0,
                 "uninspected": "body_truncated", "score": 15.0, "score_outbound": -4.0,
                 "second_opinion": "attack", "second_opinion_score": 3.4,
                 "rules": (942_000..942_032).map(|id| id.to_string()).collect::<Vec<_>>(),
-                "profile": long, "ruleset": "", "request_id": "ü",
+                "profile": long, "ruleset": "", "request_id": "ü", "message": "client 17",
             }),
         );
     }

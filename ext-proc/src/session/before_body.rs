@@ -78,8 +78,8 @@ impl Session {
             profile.keep(inspector);
             return None;
         };
-        if let Some(waiting) = self.inspector.replace(inspector) {
-            profile.keep(waiting);
+        if let Some(waiting) = self.inspector.replace(Box::new(inspector)) {
+            profile.keep(*waiting);
         }
         self.request = Half::Done;
         self.waits.release();

@@ -19,14 +19,27 @@ impl Drop for Session {
         // Where the response has come it was said then.
         if self.misses_body() && self.response == Half::Headers && !self.is_over() && !self.observed
         {
-            let client = self.inspector.as_ref().and_then(Inspector::client).map(Client::from);
+            let client = self.inspector.as_deref().and_then(Inspector::client).map(Client::from);
             self.shared.body_missed(client);
         }
+        self.note_missed_pieces();
         self.conclude();
     }
 }
 
 impl Session {
+    /// Takes note of a socket of which nothing has come: neither the answer to its request nor a byte.
+    fn note_missed_pieces(&self) {
+        let Some(socket) = self.socket.as_ref().filter(|_| !self.observed && !self.is_over())
+        else {
+            return;
+        };
+        if self.modes.request == BodyMode::None && !socket.has_seen_bytes() {
+            let client = self.inspector.as_deref().and_then(Inspector::client);
+            self.shared.body_missed(client.map(Client::from));
+        }
+    }
+
     /// Whether a body that was asked for has not come.
     pub(super) const fn misses_body(&self) -> bool {
         matches!(self.request, Half::Body(_)) && matches!(self.modes.request, BodyMode::None)
@@ -35,7 +48,7 @@ impl Session {
     /// Takes note of a call of whose messages nothing has come, neither a piece nor the end.
     fn note_missed_messages(&self) {
         let awaited = matches!(self.request, Half::Messages(_)) && !self.is_over();
-        if let Some(inspector) = self.inspector.as_ref().filter(|_| awaited && !self.observed)
+        if let Some(inspector) = self.inspector.as_deref().filter(|_| awaited && !self.observed)
             && !inspector.has_seen_body()
             && self.modes.request == BodyMode::None
         {
@@ -56,8 +69,8 @@ impl Session {
             return;
         }
         let of_response = match self.response {
-            Half::Headers => self.inspector.as_ref().is_some_and(|seen| !seen.wants_response()),
-            Half::Body(_) | Half::Messages(_) => false,
+            Half::Headers => self.inspector.as_deref().is_some_and(|seen| !seen.wants_response()),
+            Half::Body(_) | Half::Messages(_) | Half::Socket(_) => false,
             Half::Done | Half::BodyDone => true,
         };
         if of_response {
@@ -75,12 +88,12 @@ impl Session {
     }
 
     /// Counts the exchange, and gives the inspector back.
-    fn conclude(&mut self) {
+    pub(super) fn conclude(&mut self) {
         let Some(mut inspector) = self.inspector.take() else { return };
         self.takes_trailers_out = inspector.mode() == Mode::Blocking;
         if let Some(profile) = &self.profile {
             self.shared.conclude(profile, &mut inspector, self.traced.take());
-            profile.keep(inspector);
+            profile.keep(*inspector);
         }
         // The stream may stay open for long, as Envoy waits for the upstream.
         self.body_memory.release();

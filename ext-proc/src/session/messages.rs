@@ -13,7 +13,7 @@ use crate::{
 
 impl Session {
     /// The mode in which pieces come. Where Envoy buffers bodies, it is asked to stream this one.
-    pub(super) const fn mode_for_messages(configured: BodyMode) -> BodyMode {
+    const fn mode_for_messages(configured: BodyMode) -> BodyMode {
         match configured {
             BodyMode::FullDuplex => BodyMode::FullDuplex,
             BodyMode::None
@@ -23,10 +23,15 @@ impl Session {
         }
     }
 
+    /// The half of a request whose messages come.
+    pub(super) const fn half_for_messages(&self) -> Half {
+        Half::Messages(Self::mode_for_messages(self.modes.request))
+    }
+
     /// Answers a piece of what the client sends.
     pub(super) fn messages(&mut self, body: &Body, mode: BodyMode) -> Answer {
         self.shared.body_came();
-        let Some(inspector) = self.inspector.as_mut() else {
+        let Some(inspector) = self.inspector.as_deref_mut() else {
             return self.follow(&Decision::Continue, Part::RequestBody, Vec::new());
         };
         // An Envoy that takes no overrides sends what fits into its buffer, and nothing of the rest.

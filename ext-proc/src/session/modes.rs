@@ -26,7 +26,7 @@ impl Session {
             return None;
         }
         let body = match self.request {
-            Half::Body(mode) | Half::Messages(mode) => mode,
+            Half::Body(mode) | Half::Messages(mode) | Half::Socket(mode) => mode,
             _ => self.mode_for_recording(self.modes.request, |recorder| {
                 recorder.wanted().request_body_bytes > 0
             }),
@@ -55,7 +55,7 @@ impl Session {
             return None;
         }
         let body = match self.response {
-            Half::Body(mode) => mode,
+            Half::Body(mode) | Half::Socket(mode) => mode,
             _ => self.mode_for_recording(self.modes.response, |recorder| {
                 recorder.wanted().response_body_bytes > 0
             }),
@@ -64,7 +64,7 @@ impl Session {
             && body != BodyMode::Streamed
             && !matches!(self.response, Half::Body(_));
         let request_body = match self.request {
-            Half::Body(mode) | Half::Messages(mode) => mode,
+            Half::Body(mode) | Half::Messages(mode) | Half::Socket(mode) => mode,
             _ => self.mode_for_recording(self.modes.request, |recorder| {
                 !recorder.has_request() && recorder.wanted().request_body_bytes > 0
             }),

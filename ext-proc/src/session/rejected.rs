@@ -61,7 +61,8 @@ impl Session {
             self.turned_down = Some(rejection);
             return self.answer(message);
         }
-        let decision = self.inspector.as_mut().and_then(|inspector| inspector.reject(rejection));
+        let decision =
+            self.inspector.as_deref_mut().and_then(|inspector| inspector.reject(rejection));
         if let Some(decision) = decision {
             let answer = self.follow(&decision, part, Vec::new());
             return self.or_fail(vec![answer]);
@@ -83,7 +84,7 @@ impl Session {
         let is_of_memory = |inspector: &&Inspector| {
             inspector.receipt().uninspected == Some(Uninspected::BodyOverflow)
         };
-        let inspector = self.inspector.as_ref().filter(|_| self.refused);
+        let inspector = self.inspector.as_deref().filter(|_| self.refused);
         let rejection = inspector.filter(|it| !is_of_memory(it)).and_then(Inspector::rejection);
         match rejection.filter(|rejection| rejection.is_of_load()) {
             Some(rejection) if self.late_policy() == LatePolicy::Fail => {
@@ -113,7 +114,10 @@ impl Session {
         if let Message::RequestHeaders(head) = message {
             return self.headers_without_verdict(head);
         }
-        let inspector = self.inspector.as_ref()?;
+        if let Some((answer, verdict)) = self.socket_without_verdict(Rejection::Late) {
+            return Some(Fallback { answer, verdict });
+        }
+        let inspector = self.inspector.as_deref()?;
         if let Some((reply, receipt)) = inspector.late_reply() {
             if self.late_policy() == LatePolicy::Fail {
                 return None;
@@ -169,8 +173,11 @@ impl Session {
     /// The answer to a message that is larger than `max_message_bytes`, and so was never read; `None` where nothing is
     /// inspected.
     pub(crate) fn body_too_large(&mut self) -> Option<Answer> {
+        if let Some((answer, _)) = self.socket_without_verdict(Rejection::BodyTooLarge) {
+            return Some(answer);
+        }
         let of_request = matches!(self.request, Half::Body(_) | Half::Messages(_));
-        let decision = self.inspector.as_mut()?.reject(Rejection::BodyTooLarge)?;
+        let decision = self.inspector.as_deref_mut()?.reject(Rejection::BodyTooLarge)?;
         let part = if of_request { Part::RequestBody } else { Part::ResponseBody };
         Some(self.follow(&decision, part, Vec::new()))
     }

@@ -31,14 +31,14 @@ impl Session {
         let Some(wanted) = watch.wanted(lot, shadowed) else { return };
         let share = self.shared.out_of_band.share();
         match Recorder::begin(head.detached(), (id.to_owned(), time, lot), wanted, share) {
-            Ok(recorder) => self.recorder = Some((recorder, shadowed)),
+            Ok(recorder) => self.recorder = Some(Box::new((recorder, shadowed))),
             Err(NoRoom) => left_out(&self.shared, watch, shadowed, Dropped::Room),
         }
     }
 
     /// Writes down a further part.
     pub(super) fn record(&mut self, message: &Message) {
-        let Some((recorder, shadowed)) = self.recorder.as_mut() else { return };
+        let Some((recorder, shadowed)) = self.recorder.as_deref_mut() else { return };
         let whole_max = self.shared.envoy_buffer_bytes;
         let end = |body: &Body, mode| end_of(body, mode, body.bytes.len() <= whole_max, false);
         let (request, response) = (self.modes.request, self.modes.response);
@@ -77,7 +77,8 @@ impl Session {
 
     /// Has evaluated what was written down.
     pub(super) fn submit(&mut self) {
-        let (Some((recorder, shadowed)), Some(profile)) = (self.recorder.take(), &self.profile)
+        let (Some((recorder, shadowed)), Some(profile)) =
+            (self.recorder.take().map(|it| *it), &self.profile)
         else {
             return;
         };
@@ -86,7 +87,7 @@ impl Session {
     }
 
     pub(super) fn records(&self, what: impl Fn(&Recorder) -> bool) -> bool {
-        self.recorder.as_ref().is_some_and(|(recorder, _)| what(recorder))
+        self.recorder.as_deref().is_some_and(|(recorder, _)| what(recorder))
     }
 
     /// The mode in which a body comes that nobody waits for.

@@ -23,6 +23,7 @@ mod sample;
 mod syntax;
 mod transactions;
 mod transformation;
+mod websocket;
 
 pub use before_body::before_body;
 pub use body::body_processors;
@@ -32,6 +33,7 @@ pub use rules::compile;
 pub use syntax::{seclang_parse, seclang_roundtrip};
 pub use transactions::{Judges, chunking, fast_path, transaction_calls};
 pub use transformation::transform_total;
+pub use websocket::websocket;
 
 /// A law: it returns if it holds for the input, and panics if it does not.
 pub type Law = fn(&[u8]);
@@ -49,4 +51,5 @@ pub const LAWS: &[(&str, Law)] = &[
     ("before_body", before_body),
     ("fast_path", fast_path),
     ("transaction_calls", transaction_calls),
+    ("websocket", websocket),
 ];

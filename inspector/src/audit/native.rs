@@ -37,6 +37,12 @@ pub(super) fn line(entry: &Entry<'_>, transaction: &Transaction, redaction: &Red
     if let Some(reason) = entry.reason {
         object.string("reason", reason.name());
     }
+    if let Some(message) = entry.message {
+        let mut part = Object::begin(object.key("websocket"));
+        part.string("from", message.from.name());
+        part.count("message", usize::try_from(message.number).unwrap_or(usize::MAX));
+        part.end();
+    }
     // Of a response that was not inspected nothing is known.
     if entry.status != 0 {
         object.number("status", entry.status);

@@ -31,6 +31,7 @@ impl Inspector {
             profile: &self.settings.profile,
             ruleset: self.transaction.program().hash(),
             request_id: &self.request.id,
+            message: self.request.message,
         }
     }
 
@@ -164,6 +165,7 @@ impl Inspector {
             profile: &self.settings.profile,
             opinion: self.opinion.as_ref(),
             would_deny: receipt.would_deny,
+            message: receipt.message,
         };
         audit::line(&entry, &self.transaction, &self.settings.redaction)
     }

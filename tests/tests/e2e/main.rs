@@ -65,3 +65,4 @@ mod tokens;
 mod traces;
 mod trust;
 mod up;
+mod websocket;

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Outcome};
 pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("seclang", &[]),
     ("glacis-engine", &["seclang"]),
-    ("glacis-laws", &["seclang", "glacis-engine", "glacis-rules"]),
+    ("glacis-laws", &["seclang", "glacis-engine", "glacis-inspector", "glacis-rules"]),
     ("glacis-differential", &["glacis-engine", "glacis-rules"]),
     ("glacis-rules", &["glacis-engine"]),
     ("glacis-explain", &["glacis-engine", "glacis-second-opinion"]),

@@ -115,6 +115,25 @@ impl Transaction {
         }
     }
 
+    /// Has the request's body read as text of any kind (`TEXT`), whatever the headers say: it is a message of a protocol
+    /// that has no media types. To be called after phase 1; rules see the body even where they do not ask for bodies
+    /// (`SecRequestBodyAccess Off`).
+    pub fn request_is_message(&mut self) {
+        if self.stage == Stage::RequestBody {
+            self.control.request_body_access = true;
+            self.control.processor = Some(Processor::Text);
+            self.set_processor();
+        }
+    }
+
+    /// Has the response's body inspected whatever its media type is, even where rules do not ask for bodies
+    /// (`SecResponseBodyAccess Off`): it is a message of a protocol that has no media types. To be called before the
+    /// body.
+    pub fn response_is_message(&mut self) {
+        self.control.response_body_access = true;
+        self.control.response_is_message = true;
+    }
+
     /// Whether the host should collect the response's body, known after phase 3: rules look at it,
     /// and its media type is one of `SecResponseBodyMimeType`.
     ///
@@ -152,7 +171,7 @@ impl Transaction {
             && self.stage == Stage::ResponseBody
             && self.program.response_body_rules
             && self.control.response_body_access
-            && self.inspects_media_type()
+            && (self.control.response_is_message || self.inspects_media_type())
     }
 
     /// Takes a piece of the response body.
