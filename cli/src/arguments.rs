@@ -13,9 +13,9 @@ use glacis_rules::Defaults;
 use crate::ruleset::Rules;
 pub(crate) use options::{
     BanAction, BansOptions, BundleOptions, CompletionsOptions, EvalOptions, ExplainOptions, Form,
-    FtwOptions, GeoAction, GeoOptions, ImportForm, ImportOptions, InputOptions, LearnFormat,
-    LearnOptions, LintFormat, LintOptions, ManOptions, PatchForm, PatchesOptions, ProfileOptions,
-    QuantifyOptions, StatusOptions, TrainOptions,
+    FtwOptions, GeoAction, GeoOptions, ImportForm, ImportOptions, InputOptions, LearnApiOptions,
+    LearnFormat, LearnOptions, LintFormat, LintOptions, ManOptions, PatchForm, PatchesOptions,
+    ProfileOptions, QuantifyOptions, StatusOptions, TrainOptions,
 };
 
 pub(crate) use values::WeightsFile;
@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Explain(ExplainOptions),
     /// Propose exclusions for rules that block ordinary requests
     Learn(LearnOptions),
+    /// Derive an OpenAPI document from recorded requests
+    LearnApi(LearnApiOptions),
     /// Measure what each rule costs
     Profile(ProfileOptions),
     /// Count false alarms by rule and paranoia level
@@ -148,6 +150,7 @@ fn check(command: &mut Command) -> Result<(), (&'static str, String)> {
         }
         Command::Ftw(options) => ftw(options),
         Command::Lint(_)
+        | Command::LearnApi(_)
         | Command::Geo(_)
         | Command::Patches(_)
         | Command::Status(_)

@@ -61,6 +61,7 @@ impl Profile {
                 ..CrsSettings::default()
             },
             graphql: "",
+            openapi: "",
             exclusions: &ExclusionRules::default(),
             files: &config.rules,
             directives: &config.directives,

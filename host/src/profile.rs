@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{
     Block, BodyOverflow, CrsDefaults, Evaluation, ExclusionConfig, ExpiredExclusions,
-    GraphqlConfig, Grpc, Late, LimitsChange, OversizedBody, ProfileKeys, Response, ScoringConfig,
-    ShadowConfig, words::word,
+    GraphqlConfig, Grpc, Late, LimitsChange, OpenApiConfig, OversizedBody, ProfileKeys, Response,
+    ScoringConfig, ShadowConfig, words::word,
 };
 
 /// Whether rules run, and may block.
@@ -141,6 +141,7 @@ keys!(
     grpc: Grpc,
     grpc_descriptors: Option<PathBuf>,
     graphql: GraphqlConfig,
+    openapi: OpenApiConfig,
     response: Response,
     trusted_hops: usize,
     block: Block,
@@ -172,6 +173,9 @@ impl ProfileConfig {
         }
         if let Given::As(Some(descriptors)) = &mut self.grpc_descriptors {
             *descriptors = folder.join(&*descriptors);
+        }
+        if let Given::As(openapi) = &mut self.openapi {
+            openapi.resolve(folder);
         }
         if let Given::As(scoring) = &mut self.scoring {
             scoring.resolve(folder);

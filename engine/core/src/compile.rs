@@ -443,6 +443,12 @@ impl<'s> Compiler<'s> {
             }
             return;
         }
+        if name.text.eq_ignore_ascii_case("SecOpenApiDocument") {
+            if let Err(message) = self.openapi_document(directive, arguments) {
+                self.error(directive.span, &message);
+            }
+            return;
+        }
         match self.settings.apply(&mut self.limits, &name.text, arguments) {
             Ok(Treatment::Done) => {}
             Ok(Treatment::NoEffect(reason)) => {

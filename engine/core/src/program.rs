@@ -586,6 +586,12 @@ impl Program {
         self.names_remote_user
     }
 
+    /// Whether requests are compared with a description of the API.
+    #[must_use]
+    pub const fn describes_api(&self) -> bool {
+        self.settings.api.is_some()
+    }
+
     /// Whether any rule of any phase can look at a request body.
     #[must_use]
     pub const fn inspects_request_body(&self) -> bool {

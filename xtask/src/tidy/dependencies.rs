@@ -14,9 +14,10 @@ use crate::failure::{Failure, Outcome};
 pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("seclang", &[]),
     ("glacis-engine", &["seclang"]),
-    ("glacis-laws", &["seclang", "glacis-engine", "glacis-rules"]),
+    ("glacis-laws", &["seclang", "glacis-engine", "glacis-openapi", "glacis-rules"]),
     ("glacis-differential", &["glacis-engine", "glacis-rules"]),
-    ("glacis-rules", &["glacis-engine"]),
+    ("glacis-openapi", &["glacis-engine"]),
+    ("glacis-rules", &["glacis-engine", "glacis-openapi"]),
     ("glacis-explain", &["glacis-engine", "glacis-second-opinion"]),
     ("glacis-learn", &["glacis-engine", "glacis-explain", "glacis-rules"]),
     ("glacis-limits", &[]),
@@ -72,6 +73,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "glacis-rules",
             "glacis-inspector",
             "glacis-limits",
+            "glacis-openapi",
             "glacis-second-opinion",
         ],
     ),
@@ -92,6 +94,7 @@ pub(super) const PURE: &[&str] = &[
     "glacis-learn",
     "glacis-inspector",
     "glacis-limits",
+    "glacis-openapi",
     "glacis-second-opinion",
 ];
 const IMPURE: &[&str] = &["tokio", "tonic", "hyper", "proxy-wasm"];
