@@ -241,7 +241,7 @@ impl<'d> Compiler<'d> {
         &mut self,
         parameter: &Value,
         place: &Place<'_>,
-    ) -> Result<Option<((Location, String), Parameter)>, DocumentError> {
+    ) -> Result<Option<(ParameterKey, Parameter)>, DocumentError> {
         let refuse = |message: &str| DocumentError::new(place, message);
         let name = text_of(parameter, "name", place)?;
         let location = Location::parse(text_of(parameter, "in", place)?)
@@ -376,7 +376,10 @@ impl<'d> Compiler<'d> {
     }
 }
 
-type Parameters = BTreeMap<(Location, String), Parameter>;
+/// Where a parameter stands, and its name.
+type ParameterKey = (Location, String);
+
+type Parameters = BTreeMap<ParameterKey, Parameter>;
 
 /// The fields of a form, as far as they are declared.
 fn fields(

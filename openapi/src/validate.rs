@@ -108,7 +108,10 @@ fn message(error: &ValidationError<'_>) -> String {
     let path = error.instance_path().to_string();
     // The first name is that of the entry.
     let path = path.get(1..).and_then(|path| path.find('/').and_then(|at| path.get(at..)));
-    path.map_or(what.clone(), |path| format!("{path}: {what}"))
+    match path {
+        Some(path) => format!("{path}: {what}"),
+        None => what,
+    }
 }
 
 fn options(limits: &Limits) -> ValidationOptions<'static> {

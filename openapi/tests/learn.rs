@@ -26,7 +26,7 @@ fn sent(number: usize) -> Sent {
             format!("{{\"count\": {}, \"gift\": true}}", number % 9),
         ),
         3 => {
-            let note = if number % 2 == 0 { ", \"note\": \"a\"" } else { "" };
+            let note = if number.is_multiple_of(2) { ", \"note\": \"a\"" } else { "" };
             (
                 "POST",
                 "/shop/orders".to_owned(),
