@@ -14,8 +14,9 @@ use crate::ruleset::Rules;
 pub(crate) use options::{
     BanAction, BansOptions, BundleOptions, CompletionsOptions, DoctorFormat, DoctorOptions,
     EvalOptions, ExplainOptions, Form, FtwOptions, GeoAction, GeoOptions, ImportForm,
-    ImportOptions, InputOptions, LearnFormat, LearnOptions, LintFormat, LintOptions, ManOptions,
-    PatchForm, PatchesOptions, ProfileOptions, QuantifyOptions, StatusOptions, TrainOptions,
+    ImportOptions, InputOptions, LearnApiOptions, LearnFormat, LearnOptions, LintFormat,
+    LintOptions, ManOptions, PatchForm, PatchesOptions, ProfileOptions, QuantifyOptions,
+    StatusOptions, TrainOptions,
 };
 
 pub(crate) use values::WeightsFile;
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Explain(ExplainOptions),
     /// Propose exclusions for rules that block ordinary requests
     Learn(LearnOptions),
+    /// Derive an OpenAPI document from recorded requests
+    LearnApi(LearnApiOptions),
     /// Measure what each rule costs
     Profile(ProfileOptions),
     /// Count false alarms by rule and paranoia level
@@ -151,6 +154,7 @@ fn check(command: &mut Command) -> Result<(), (&'static str, String)> {
         Command::Ftw(options) => ftw(options),
         Command::Doctor(options) => doctor(options),
         Command::Lint(_)
+        | Command::LearnApi(_)
         | Command::Geo(_)
         | Command::Patches(_)
         | Command::Status(_)

@@ -21,6 +21,7 @@ mod import;
 mod input;
 mod inspect;
 mod learn;
+mod learn_api;
 mod lines;
 mod lint;
 mod manual;
@@ -63,6 +64,7 @@ fn run(command: &Command) -> Result<Outcome, Fault> {
         Command::Eval(options) => eval::run(options),
         Command::Explain(options) => explain::run(options),
         Command::Learn(options) => learn::run(options),
+        Command::LearnApi(options) => learn_api::run(options),
         Command::Profile(options) => profile::run(options),
         Command::Quantify(options) => quantify::run(options),
         Command::Ftw(options) => ftw::run(options),

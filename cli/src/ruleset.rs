@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use glacis_engine::{BuildErrors, Input, Limits, Parts, Program};
 use glacis_explain::Rebuild;
-use glacis_rules::{CrsSettings, Defaults, FileSource};
+use glacis_rules::{CrsSettings, Defaults, FileSource, OpenApiAction, OpenApiRules};
 
 use crate::{
     output::{self, Fault},
@@ -26,6 +26,8 @@ pub(crate) enum Rules {
     Defaults(Defaults),
     /// `--exclusions FILE`: what rules do not look at.
     Exclusions(PathBuf),
+    /// `--openapi FILE`: a document that requests are compared with.
+    OpenApi(PathBuf),
     /// Rules of CRS up to this level are run, those above the blocking level without a part in the verdict.
     DetectionLevel(u8),
     /// The paranoia level of CRS.
@@ -39,7 +41,7 @@ pub(crate) enum Rules {
 impl Rules {
     /// Whether rules are named, and not only how they are run.
     pub(crate) const fn are_named(&self) -> bool {
-        matches!(self, Self::File(_) | Self::Base | Self::Crs(_))
+        matches!(self, Self::File(_) | Self::Base | Self::Crs(_) | Self::OpenApi(_))
     }
 }
 
@@ -146,6 +148,15 @@ pub(crate) fn inputs(rules: &[Rules]) -> Result<Vec<Input>, Fault> {
             | Rules::Paranoia(_)
             | Rules::EveryRule
             | Rules::NoRecall => {}
+            Rules::OpenApi(document) => {
+                let base = glacis_rules::base();
+                if !inputs.contains(&base) {
+                    inputs.push(base);
+                }
+                let actions = [OpenApiAction::Block; 7];
+                let rules = OpenApiRules { document, base_path: None, actions };
+                inputs.extend(text("openapi", &rules.directives()));
+            }
             Rules::Base => inputs.push(glacis_rules::base()),
             Rules::Crs(dir) => {
                 let found = glacis_rules::crs(dir);

@@ -63,6 +63,7 @@ impl Profile {
                 ..CrsSettings::default()
             },
             graphql: "",
+            openapi: "",
             exclusions: &ExclusionRules::default(),
             files: &config.rules,
             directives: &config.directives,

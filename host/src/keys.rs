@@ -57,6 +57,7 @@ macro_rules! with_profile_keys {
             grpc_descriptors: Option<std::path::PathBuf> = None,
             graphql: $crate::GraphqlConfig = $crate::GraphqlConfig::default(),
             websocket: $crate::WebsocketConfig = $crate::WebsocketConfig::default(),
+            openapi: $crate::OpenApiConfig = $crate::OpenApiConfig::default(),
             response: $crate::Response = $crate::Response::Off,
             trusted_hops: usize = 0,
             block: $crate::Block = $crate::Block::default(),
@@ -219,6 +220,9 @@ impl ProfileKeys {
         if let Some(problem) = self.graphql.problem().or_else(|| self.websocket.problem()) {
             return Err(problem);
         }
+        if let Some(problem) = self.openapi.problem() {
+            return Err(problem);
+        }
         ensure(
             self.scoring.second_opinion.as_ref().is_none_or(SecondOpinionConfig::has_threshold),
             "scoring.second_opinion.threshold",
@@ -245,6 +249,7 @@ impl ProfileKeys {
         if let Some(descriptors) = &mut self.grpc_descriptors {
             *descriptors = folder.join(&*descriptors);
         }
+        self.openapi.resolve(folder);
         self.scoring.resolve(folder);
     }
 }

@@ -11,6 +11,7 @@ mod graphql;
 mod keys;
 mod large_bodies;
 mod limits;
+mod openapi;
 mod out_of_band;
 mod policies;
 mod profile;
@@ -25,6 +26,7 @@ pub use graphql::{GraphqlConfig, Introspection, MalformedGraphql};
 pub use keys::{Block, ProfileKeys, check_profiles};
 pub use large_bodies::{EvaluationThreads, time_for_body};
 pub use limits::{LimitsChange, LimitsConfig};
+pub use openapi::{Conformance, OpenApiConfig};
 pub use out_of_band::{Evaluation, ShadowConfig};
 pub use policies::{
     BodyOverflow, CrsDefaults, ExpiredExclusions, Format, Grpc, Late, OversizedBody, Response,

@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{
     Block, BodyOverflow, CrsDefaults, Evaluation, ExclusionConfig, ExpiredExclusions,
-    GraphqlConfig, Grpc, Late, LimitsChange, OversizedBody, ProfileKeys, Response, ScoringConfig,
-    ShadowConfig, WebsocketConfig, words::word,
+    GraphqlConfig, Grpc, Late, LimitsChange, OpenApiConfig, OversizedBody, ProfileKeys, Response,
+    ScoringConfig, ShadowConfig, WebsocketConfig, words::word,
 };
 
 /// Whether rules run, and may block.
@@ -142,6 +142,7 @@ keys!(
     grpc_descriptors: Option<PathBuf>,
     graphql: GraphqlConfig,
     websocket: WebsocketConfig,
+    openapi: OpenApiConfig,
     response: Response,
     trusted_hops: usize,
     block: Block,
@@ -173,6 +174,9 @@ impl ProfileConfig {
         }
         if let Given::As(Some(descriptors)) = &mut self.grpc_descriptors {
             *descriptors = folder.join(&*descriptors);
+        }
+        if let Given::As(openapi) = &mut self.openapi {
+            openapi.resolve(folder);
         }
         if let Given::As(scoring) = &mut self.scoring {
             scoring.resolve(folder);

@@ -143,6 +143,7 @@ pub fn recipe(
             outbound_threshold: keys.outbound_threshold,
         },
         graphql: &keys.graphql.directives(),
+        openapi: &keys.openapi.directives(),
         exclusions,
         files: &keys.rules,
         directives: &keys.directives,

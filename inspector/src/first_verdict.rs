@@ -92,8 +92,9 @@ impl FirstVerdict {
         LOOKS.set(0);
         self.inspector.set_deadline(Some(Deadline::new(look, LOOKS_MAX)));
         // The user is in dynamic metadata, which the host of the full inspection is sent.
-        let knows_no_user = self.inspector.program().names_remote_user();
-        self.elsewhere.asked.store(knows_no_user, Ordering::Relaxed);
+        let program = self.inspector.program();
+        let is_partial = program.names_remote_user() || program.describes_api();
+        self.elsewhere.asked.store(is_partial, Ordering::Relaxed);
         let decision = self.inspector.request_headers(head);
         let asked = self.elsewhere.asked.load(Ordering::Relaxed);
         let limits_hit = self.inspector.limits_hit();
@@ -120,7 +121,7 @@ impl FirstVerdict {
 }
 
 /// Notices that rules ask what only the host of the full inspection knows: collections that outlive a request,
-/// places and block lists. (Who the user is, is known of the rules as a whole.)
+/// places and block lists. (Who the user is, and what the API is, is known of the rules as a whole.)
 #[derive(Debug, Default)]
 struct Elsewhere {
     asked: AtomicBool,

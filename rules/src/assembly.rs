@@ -25,6 +25,8 @@ pub struct Assembly<'a> {
     pub settings: CrsSettings,
     /// SecLang for GraphQL, before the rules of CRS.
     pub graphql: &'a str,
+    /// SecLang for an OpenAPI document, before the rules of CRS.
+    pub openapi: &'a str,
     /// What rules do not look at.
     pub exclusions: &'a ExclusionRules,
     /// Files with rules, or patterns of them.
@@ -69,6 +71,7 @@ impl Assembly<'_> {
         inputs.append(&mut rest);
         inputs.extend(self.settings.input());
         inputs.extend(text("graphql", self.graphql));
+        inputs.extend(text("openapi", self.openapi));
         if self.base && self.crs.is_some() {
             inputs.extend(self.defaults.inputs());
         }

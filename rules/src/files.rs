@@ -4,9 +4,11 @@ use std::{
     fs::{self, File},
     io::{self, Read},
     path::{Component, Path, PathBuf},
+    sync::Arc,
 };
 
-use glacis_engine::{Source, SourceError, SourceFile};
+use glacis_engine::{ApiDescription, Source, SourceError, SourceFile};
+use glacis_openapi::Document;
 
 use crate::glob;
 
@@ -67,6 +69,17 @@ impl Source for FileSource {
             return Err(SourceError::new(format!("{name}: larger than {max} bytes")));
         }
         Ok(SourceFile { name, bytes })
+    }
+
+    fn api_description(
+        &self,
+        file: &SourceFile,
+        base_path: Option<&str>,
+    ) -> Result<Arc<dyn ApiDescription>, SourceError> {
+        match Document::compile(&file.bytes, base_path) {
+            Ok(document) => Ok(Arc::new(document)),
+            Err(error) => Err(SourceError::new(format!("{}: {error}", file.name))),
+        }
     }
 
     fn list(&self, pattern: &str, from: &str) -> Result<Vec<String>, SourceError> {

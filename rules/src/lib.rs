@@ -24,6 +24,7 @@ mod defaults;
 mod exclusion;
 mod files;
 mod glob;
+mod openapi;
 mod record;
 
 use glacis_engine::Input;
@@ -39,6 +40,7 @@ pub use exclusion::{
     exclusion_rules, is_template_text, pattern_of, write_exclusions,
 };
 pub use files::FileSource;
+pub use openapi::{OpenApiAction, OpenApiRules};
 pub use record::{Record, RecordingSource};
 
 /// The weights of the second opinion that Glacis ships, learned for CRS 4.25: see `docs/second-opinion.md`.

@@ -6,9 +6,10 @@ use std::{
     collections::BTreeMap,
     hash::DefaultHasher,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use glacis_engine::{Input, Source, SourceError, SourceFile};
+use glacis_engine::{ApiDescription, Input, Source, SourceError, SourceFile};
 
 use crate::{FileSource, crs};
 
@@ -75,6 +76,14 @@ impl Source for RecordingSource {
         let seen = Seen::File { path: path.to_owned(), from: from.to_owned() };
         self.record.borrow_mut().seen.insert(seen, digest_of_file(&file));
         file
+    }
+
+    fn api_description(
+        &self,
+        file: &SourceFile,
+        base_path: Option<&str>,
+    ) -> Result<Arc<dyn ApiDescription>, SourceError> {
+        self.source.api_description(file, base_path)
     }
 
     fn list(&self, pattern: &str, from: &str) -> Result<Vec<String>, SourceError> {

@@ -20,6 +20,7 @@ fn program(defaults: Defaults, setup: &str) -> Arc<Program> {
         setup,
         settings: CrsSettings::default(),
         graphql: "",
+        openapi: "",
         exclusions: &ExclusionRules::default(),
         files: &[],
         directives: "",

@@ -24,6 +24,7 @@ fn program(defaults: Defaults, graphql: &str) -> Arc<Program> {
         setup: "",
         settings: CrsSettings::default(),
         graphql,
+        openapi: "",
         exclusions: &ExclusionRules::default(),
         files: &[],
         directives: "",

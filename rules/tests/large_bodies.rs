@@ -36,6 +36,7 @@ fn program_with(setup: &str, directives: &str) -> Arc<Program> {
         setup,
         settings: CrsSettings::default(),
         graphql: "",
+        openapi: "",
         exclusions: &ExclusionRules::default(),
         files: &[],
         directives,

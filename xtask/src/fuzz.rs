@@ -8,8 +8,8 @@ use crate::cargo::{self, cargo, find_on_path};
 use crate::failure::{self, Failure, Outcome};
 use crate::fetch;
 use crate::fuzz_seeds::{
-    Fixtures, bodies, calls, crs_requests, documents, in_pieces, patterns, ruled, rules, sockets,
-    values,
+    Fixtures, api_requests, bodies, calls, crs_requests, documents, in_pieces, patterns, ruled,
+    rules, sockets, values,
 };
 use crate::pins::CARGO_FUZZ_VERSION;
 
@@ -31,6 +31,7 @@ const TARGETS: &[Target] = &[
     Target { name: "transform_total", bytes_max: 4096, dictionary: "attacks", seeds: values },
     Target { name: "body_processors", bytes_max: 4096, dictionary: "http", seeds: bodies },
     Target { name: "graphql", bytes_max: 2048, dictionary: "graphql", seeds: documents },
+    Target { name: "openapi", bytes_max: 2048, dictionary: "http", seeds: api_requests },
     Target { name: "pattern", bytes_max: 512, dictionary: "pattern", seeds: patterns },
     Target { name: "chunking", bytes_max: 2048, dictionary: "http", seeds: in_pieces },
     Target { name: "before_body", bytes_max: 2048, dictionary: "attacks", seeds: ruled },

@@ -201,6 +201,21 @@ pub(crate) fn documents(fixtures: &Fixtures) -> Vec<Vec<u8>> {
     documents.filter(|body| !body.is_empty()).map(|body| [b"\x10\0", &*body].concat()).collect()
 }
 
+/// Requests that a document of the law of OpenAPI declares, and bodies of fixtures.
+pub(crate) fn api_requests(fixtures: &Fixtures) -> Vec<Vec<u8>> {
+    const REQUESTS: [&str; 3] = [
+        "GET /a?a=1&a=true&b=x|y&c[z]=1&d={\"a\":[1]}&g=h\nCookie: e=2026-01-01T00:00:00Z\nF: a:b, c:d\n\n",
+        "GET /1,2/.k=v.l=w/;matrix=a.x\n\n",
+        "POST /a\nContent-Type: application/json\n\n{\"a\": [[], {\"b\": null}]}",
+    ];
+    let post = |request: &Request| {
+        let media_type = request.header("Content-Type");
+        [b"POST /a\nContent-Type: ", media_type.as_bytes(), b"\n\n", &request.body].concat()
+    };
+    let requests = fixtures.requests.iter().filter(|request| !request.body.is_empty());
+    requests.map(post).chain(REQUESTS.map(|request| request.as_bytes().to_vec())).collect()
+}
+
 /// The patterns of all rules, with a value that many match.
 pub(crate) fn patterns(fixtures: &Fixtures) -> Vec<Vec<u8>> {
     let operators = fixtures.rules.iter().flat_map(|rules| rules.split("@rx ").skip(1));

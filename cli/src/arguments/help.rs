@@ -80,6 +80,11 @@ pub(super) const LEARN: &str = "\
 Requests may have `time` (RFC 3339) and `client`. What looks like an attack is no evidence. An exclusion with which
 known attacks are no longer found is narrowed to the values that were seen, or declined. docs/learn.md has the steps.";
 
+pub(super) const LEARN_API: &str = "\
+In: requests as for `glacis eval`, or audit records. With rules (--crs DIR), requests that they block are left out, and
+so are requests with a `response` of status 400 and above. The exit status is 1 when a line is no request.
+docs/openapi.md has the steps.";
+
 pub(super) const QUANTIFY: &str = "\
 A sentence is the value of a parameter in the query of a GET, as in go-ftw; a number and a tab before it (the Leipzig
 Corpora Collection) are left out. Everything is evaluated once, at the highest level, and each match counts for the

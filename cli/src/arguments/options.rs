@@ -334,6 +334,26 @@ pub(crate) struct ExplainOptions {
     pub(crate) quiet: bool,
 }
 
+/// An OpenAPI document from requests.
+#[derive(Debug, Default, Args)]
+#[command(after_help = help::LEARN_API)]
+pub(crate) struct LearnApiOptions {
+    #[command(flatten)]
+    pub(crate) rules: RulesOptions,
+    /// Files of requests; standard input without any
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Requests that an operation, a parameter or a member of a body needs [default: 3]
+    #[arg(long, value_name = "N")]
+    pub(crate) min_requests: Option<u64>,
+    /// Clients that each of them needs, where the input has more than one client [default: 2]
+    #[arg(long, value_name = "N")]
+    pub(crate) min_clients: Option<u64>,
+    /// Print the document only
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
 /// The format of the input of `glacis learn`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LearnFormat {

@@ -60,7 +60,7 @@ fn common() -> [Arg; 3] {
     ]
 }
 
-fn evaluated() -> [Arg; 4] {
+fn evaluated() -> [Arg; 5] {
     [
         Arg::new("rules")
             .short('r')
@@ -77,6 +77,15 @@ fn evaluated() -> [Arg; 4] {
             .value_parser(value_parser!(PathBuf))
             .help_heading(HEADING)
             .help("Exclusions as YAML, such as `glacis learn` prints"),
+        Arg::new("openapi")
+            .long("openapi")
+            .value_name("FILE")
+            .action(ArgAction::Append)
+            .value_parser(value_parser!(PathBuf))
+            .help_heading(HEADING)
+            .help(
+                "An OpenAPI document that requests are compared with, after the base configuration",
+            ),
         Arg::new("every_rule").long("every-rule").action(ArgAction::SetTrue).hide(true),
         Arg::new("no_recall").long("no-recall").action(ArgAction::SetTrue).hide(true),
     ]
@@ -126,6 +135,7 @@ impl FromArgMatches for RulesOptions {
         placed.common();
         placed.paths("rules", Rules::File);
         placed.paths("exclusions", Rules::Exclusions);
+        placed.paths("openapi", Rules::OpenApi);
         placed.flag("every_rule", Rules::EveryRule);
         placed.flag("no_recall", Rules::NoRecall);
         Ok(Self(placed.in_order()))

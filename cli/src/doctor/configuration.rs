@@ -155,6 +155,7 @@ impl Profile<'_> {
                 outbound_threshold: self.get("outbound_threshold")?,
             },
             graphql: "",
+            openapi: "",
             exclusions: &exclusions,
             files: &files.iter().map(in_folder).collect::<Vec<_>>(),
             directives: &self.text("directives")?,

@@ -58,6 +58,7 @@ fn errors(profile: &Profile, crs: Option<&Path>) -> Result<Vec<BuildError>, Stri
         setup: &text(&profile.setup),
         settings: CrsSettings::default(),
         graphql: "",
+        openapi: "",
         exclusions: &ExclusionRules::default(),
         files: &[],
         directives: &text(&profile.directives),

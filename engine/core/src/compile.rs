@@ -443,6 +443,12 @@ impl<'s> Compiler<'s> {
             }
             return;
         }
+        if name.text.eq_ignore_ascii_case("SecOpenApiDocument") {
+            if let Err(message) = self.openapi_document(directive, arguments) {
+                self.error(directive.span, &message);
+            }
+            return;
+        }
         match self.settings.apply(&mut self.limits, &name.text, arguments) {
             Ok(Treatment::Done) => {}
             Ok(Treatment::NoEffect(reason)) => {
@@ -474,7 +480,7 @@ impl<'s> Compiler<'s> {
         }
         self.placebo(&rules, &phases, &markers);
         let sieves = self.build_sieves(&mut rules);
-        let chains: Vec<_> = self.lanes.iter().map(Lane::asks_for_texts).collect();
+        let chains: Vec<_> = self.lanes.iter().map(Lane::is_told_by_stripped).collect();
         gates::open_where_removals_backtrack(&mut rules);
         let Foresight { folded, unseen, unknown_before_body } =
             self.foresee(&rules, &phases, &markers, &captures);

@@ -22,6 +22,7 @@
 //! whatever the bytes of a request, evaluation does not panic and its time and memory are bounded by
 //! [`Limits`]; the verdict does not depend on how a body was chunked.
 
+mod api;
 mod ascii;
 mod audit;
 pub mod body;
@@ -56,6 +57,7 @@ mod verdict;
 mod xorshift;
 mod xpath;
 
+pub use api::{ApiBody, ApiDescription, ApiPart, ApiRequest, NoApiDescription};
 pub use audit::{AuditPart, AuditParts};
 pub use civil::{CivilDate, civil_date};
 pub use collection::{

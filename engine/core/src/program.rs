@@ -17,7 +17,7 @@ use crate::{
     pattern::NamePattern,
     plan::{Cell, PhasePlan},
     recall::Recall,
-    scan::{ByteSet, Indexes, sieve::Sieve},
+    scan::{ByteSet, Indexes, Marks, sieve::Sieve},
     settings::Settings,
     transform::Transformation,
     variable::Variable,
@@ -257,10 +257,14 @@ impl Lane {
         Self { steps, triggers, each_stage, asks: Asks::default() }
     }
 
-    /// Its steps, if all of its rules ask for texts.
-    pub(crate) fn asks_for_texts(&self) -> Option<Vec<Transformation>> {
-        let steps = || self.steps.iter().map(|step| step.transformation).collect();
-        (1..usize::MAX).contains(&self.asks.text_min).then(steps)
+    /// Whether some value passes it unchanged but for separators, and all of its rules ask for texts.
+    pub(crate) fn is_told_by_stripped(&self) -> bool {
+        (1..usize::MAX).contains(&self.asks.text_min) && self.keeps_stripped(Marks::default())
+    }
+
+    /// Whether what it makes of a value with these marks is the value itself, once both are stripped, but for case.
+    pub(crate) fn keeps_stripped(&self, marks: Marks) -> bool {
+        self.steps.iter().all(|step| step.transformation.keeps_stripped(marks))
     }
 
     /// Whether a value of so many bytes, at any stage, is too short for what the gates ask for.
@@ -590,6 +594,12 @@ impl Program {
     #[must_use]
     pub const fn names_remote_user(&self) -> bool {
         self.names_remote_user
+    }
+
+    /// Whether requests are compared with a description of the API.
+    #[must_use]
+    pub const fn describes_api(&self) -> bool {
+        self.settings.api.is_some()
     }
 
     /// Whether any rule of any phase can look at a request body.

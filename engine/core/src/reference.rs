@@ -145,6 +145,11 @@ pub(crate) const DIRECTIVES: &[Entry] = &[
          levels deep, as further values of the same name. `Off` is the default; the defaults of Glacis switch it on.",
     ),
     full(
+        "SecOpenApiDocument",
+        "Of Glacis: an OpenAPI document that requests are compared with, and optionally the path before all of its paths. \
+         `OPENAPI` holds how a request differs from it.",
+    ),
+    full(
         "SecPatternLimitAction",
         "Of Glacis: what becomes of a request for which a pattern has reached its limit of steps. `Reject` with 400, \
          or 500 for a response, the default, or `ProcessPartial`.",

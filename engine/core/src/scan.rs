@@ -30,6 +30,8 @@ pub(crate) use lanes::{IndexBuilders, Indexes};
 use literals::window;
 pub(crate) use literals::{needed, needed_signs, required};
 pub(crate) use stripped::Marks;
+#[cfg(test)]
+pub(crate) use stripped::stripped;
 
 /// Which bytes occur in a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,10 +5,12 @@
 mod graphql_path;
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use seclang::Text;
 
 use crate::{
+    api::ApiDescription,
     audit::AuditParts,
     body::protobuf::descriptor::DescriptorSet,
     limits::Limits,
@@ -59,6 +61,8 @@ pub(crate) struct Settings {
     pub(crate) grpc_descriptors: Option<Box<DescriptorSet>>,
     /// The paths on which GraphQL is served.
     pub(crate) graphql_paths: GraphqlPaths,
+    /// The description that requests are compared with.
+    pub(crate) api: Option<Arc<dyn ApiDescription>>,
     /// What `urlDecodeUni` takes characters for.
     pub(crate) unicode_map: Option<Box<UnicodeMap>>,
     /// `None` when the rules do not say.
@@ -101,6 +105,7 @@ impl Default for Settings {
             collection_timeout: Duration::from_secs(3_600),
             grpc_descriptors: None,
             graphql_paths: GraphqlPaths::default(),
+            api: None,
             unicode_map: None,
             audit_engine: None,
             audit_log_parts: AuditParts::default(),

@@ -1,6 +1,9 @@
 //! Where rule texts and data files come from: the host's, through [`Source`].
 
 use core::fmt;
+use std::sync::Arc;
+
+use crate::api::ApiDescription;
 
 /// A file that a ruleset names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +81,20 @@ pub trait Source {
     /// # Errors
     /// When a folder cannot be read.
     fn list(&self, pattern: &str, from: &str) -> Result<Vec<String>, SourceError>;
+
+    /// Compiles a file that was read to a description of an API (`SecOpenApiDocument`). Its paths begin with
+    /// `base_path`; with those that the file itself names where that is `None`.
+    ///
+    /// # Errors
+    /// When the file is no such description, or when the host reads none, as by default.
+    fn api_description(
+        &self,
+        file: &SourceFile,
+        base_path: Option<&str>,
+    ) -> Result<Arc<dyn ApiDescription>, SourceError> {
+        let _ = base_path;
+        Err(SourceError::new(format!("{}: OpenAPI documents cannot be read here", file.name)))
+    }
 }
 
 /// A [`Source`] that has no files: for rulesets given as text alone.

@@ -73,6 +73,7 @@ pub(crate) enum List {
     FilesContent,
     Geo,
     Graphql,
+    Openapi,
     PartHeaders,
     MultipartFileNames,
     MultipartNames,

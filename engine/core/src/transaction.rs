@@ -129,6 +129,8 @@ struct Control {
     graphql: bool,
     /// What the GraphQL documents of the query string come to.
     graphql_queried: Measures,
+    /// Whether a content coding of the body could not be undone.
+    body_undecoded: bool,
     /// Bytes of values that may still be added because others hold them.
     nested_bytes_left: usize,
     request_body_bytes_max: usize,
@@ -149,6 +151,7 @@ impl Control {
             processor: None,
             graphql: false,
             graphql_queried: Measures::default(),
+            body_undecoded: false,
             nested_bytes_left: program.limits.nested_bytes_max,
             request_body_bytes_max: program.limits.request_body_bytes_max,
             response_body_bytes_max: program.limits.response_body_bytes_max,
@@ -565,6 +568,7 @@ impl Transaction {
         if !self.body_read {
             self.body_read = true;
             self.set_request_body();
+            self.compare_with_api();
         }
     }
 

@@ -26,7 +26,7 @@ mod url;
 mod utf8_to_unicode;
 mod whitespace;
 
-use crate::scan::ByteSet;
+use crate::scan::{ByteSet, Marks};
 use crate::unicode_map::UnicodeMap;
 
 /// A transformation of ModSecurity 3 and Coraza, by its SecLang name.
@@ -359,6 +359,45 @@ impl Transformation {
             | Self::ParityZero7bit
             | Self::Sha1
             | Self::UrlEncode => ByteSet::ALL,
+        }
+    }
+
+    /// Whether what it makes of a value with these marks is the value itself, once both are stripped of separators, but
+    /// for case.
+    pub(crate) const fn keeps_stripped(self, marks: Marks) -> bool {
+        match self {
+            Self::CmdLine
+            | Self::CompressWhitespace
+            | Self::Lowercase
+            | Self::RemoveNulls
+            | Self::RemoveWhitespace
+            | Self::ReplaceNulls
+            | Self::Trim
+            | Self::TrimLeft
+            | Self::TrimRight
+            | Self::Uppercase => true,
+            Self::UrlDecode | Self::UrlDecodeUni => !marks.escape,
+            Self::ReplaceComments => !marks.comment,
+            Self::HtmlEntityDecode => !marks.entity,
+            Self::CssDecode | Self::EscapeSeqDecode | Self::JsDecode => !marks.backslash,
+            Self::Utf8toUnicode => !marks.beyond_ascii,
+            Self::Base64Decode
+            | Self::Base64DecodeExt
+            | Self::Base64Encode
+            | Self::HexDecode
+            | Self::HexEncode
+            | Self::Length
+            | Self::Md5
+            | Self::NormalisePath
+            | Self::NormalisePathWin
+            | Self::ParityEven7bit
+            | Self::ParityOdd7bit
+            | Self::ParityZero7bit
+            | Self::RemoveComments
+            | Self::RemoveCommentsChar
+            | Self::Sha1
+            | Self::SqlHexDecode
+            | Self::UrlEncode => false,
         }
     }
 }

@@ -137,6 +137,7 @@ variables! {
     MultipartPartHeaders "MULTIPART_PART_HEADERS" Collection 2 Grows "Header lines of the parts, by part name.";
     MultipartStrictError "MULTIPART_STRICT_ERROR" Scalar 2 Varies "1 when any of the strict checks failed.";
     MultipartUnmatchedBoundary "MULTIPART_UNMATCHED_BOUNDARY" Scalar 2 Varies "1 when a line looks like a boundary but is none.";
+    Openapi "OPENAPI" Collection 2 Varies "How a request differs from the OpenAPI document, with SecOpenApiDocument: unknown_path, method, media_type, unknown_parameter, parameter, body, limit.";
     OutboundDataError "OUTBOUND_DATA_ERROR" Scalar 4 Varies "1 when the response body was longer than its limit.";
     PathInfo "PATH_INFO" Scalar 1 Same "The path without query string, as REQUEST_FILENAME: a proxy has no script names.";
     QueryString "QUERY_STRING" Scalar 1 Same "What follows the question mark, not decoded.";

@@ -268,7 +268,7 @@ pub(super) const LOST: Described = Described::counter(
 );
 
 /// Ours, in the order of the documentation.
-pub(crate) const OURS: [Described; 44] = [
+pub(crate) const OURS: [Described; 45] = [
     REQUESTS,
     WOULD_DENY,
     SECONDS,

@@ -17,6 +17,7 @@ mod encoded;
 mod generated;
 mod graphql;
 mod message;
+mod openapi;
 mod pattern;
 mod rules;
 mod sample;
@@ -28,6 +29,7 @@ mod websocket;
 pub use before_body::before_body;
 pub use body::body_processors;
 pub use graphql::graphql;
+pub use openapi::openapi;
 pub use pattern::pattern;
 pub use rules::compile;
 pub use syntax::{seclang_parse, seclang_roundtrip};
@@ -46,6 +48,7 @@ pub const LAWS: &[(&str, Law)] = &[
     ("transform_total", transform_total),
     ("body_processors", body_processors),
     ("graphql", graphql),
+    ("openapi", openapi),
     ("pattern", pattern),
     ("chunking", chunking),
     ("before_body", before_body),

@@ -34,6 +34,13 @@ const FIRST: &[(&str, &[u8])] = &[
         b"\x20\0query Q($a:[T!]=[{b:1}]@d){x:f(a:\"c\\u0041\",b:\"\"\"d\n e\"\"\")...F ...on T{g}}fragment F on T{h}#i",
     ),
     ("graphql", b"\x0b\0{a{b{c(d:[E,$f,-1.5e3])}}}"),
+    (
+        "openapi",
+        b"GET /a?a=1&a=true&b=x|y&c[z]=1&d={%22a%22:[1]}&g=%ff#h HTTP\nCookie: e=2026\nF: a, b\n\nx",
+    ),
+    ("openapi", b"POST /a\nContent-Type: application/json\n\n[{\"a\":[[],{\"b\":1}]},[1,1.0],\"x\"]"),
+    ("openapi", b"POST /a\nContent-Type: multipart/form-data; boundary=x\n\na1&a2&n{\"a\":{}}&nxxxxx"),
+    ("openapi", b"GET /1,2/.k=v.l=w/;matrix=a%2e.x\n\n"),
     ("pattern", b"(?i)(a|b)*?c{2,3}[^d]\naBccx"),
     ("chunking", b"\x01\x07\nPOST /?a=b HTTP/1.1\nContent-Type: application/json\n\n{\"c\":[1,{}]}"),
     (

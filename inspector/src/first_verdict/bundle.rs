@@ -5,9 +5,13 @@ mod limits;
 use core::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
+use std::sync::Arc;
 
 use flate2::{Compression, read::ZlibDecoder, write::ZlibEncoder};
-use glacis_engine::{BuildErrors, Input, Limits, Program, Source, SourceError, SourceFile};
+use glacis_engine::{
+    ApiDescription, BuildErrors, Input, Limits, NoApiDescription, Program, Source, SourceError,
+    SourceFile,
+};
 
 /// Bytes of rules and data files together, unpacked: CRS 4 has 1.3 MiB.
 const BUNDLE_BYTES_MAX: usize = 8 << 20;
@@ -59,6 +63,14 @@ impl Source for Recorder<'_> {
         let kept = SourceFile { name: file.name.clone(), bytes };
         self.kept.borrow_mut().files.insert(asked, kept);
         Ok(file)
+    }
+
+    fn api_description(
+        &self,
+        file: &SourceFile,
+        base_path: Option<&str>,
+    ) -> Result<Arc<dyn ApiDescription>, SourceError> {
+        self.source.api_description(file, base_path)
     }
 
     fn list(&self, pattern: &str, from: &str) -> Result<Vec<String>, SourceError> {
@@ -273,6 +285,16 @@ impl Source for RuleBundle {
     fn read(&self, path: &str, from: &str) -> Result<SourceFile, SourceError> {
         let file = self.files.get(&(path.to_owned(), from.to_owned())).cloned();
         file.ok_or_else(|| SourceError::new(format!("{path}: it is not in the bundle")))
+    }
+
+    /// Documents are compared with requests by the host of the full inspection only, which sees every request where the
+    /// rules name one: see [`FirstVerdict::judge`](super::FirstVerdict).
+    fn api_description(
+        &self,
+        _file: &SourceFile,
+        _base_path: Option<&str>,
+    ) -> Result<Arc<dyn ApiDescription>, SourceError> {
+        Ok(Arc::new(NoApiDescription))
     }
 
     fn list(&self, pattern: &str, from: &str) -> Result<Vec<String>, SourceError> {

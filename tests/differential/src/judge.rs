@@ -124,6 +124,7 @@ fn with_crs(
         setup: "",
         settings: CrsSettings::default(),
         graphql: "",
+        openapi: "",
         exclusions: &ExclusionRules::default(),
         files: &[],
         directives,

@@ -49,6 +49,7 @@ mod module;
 mod native;
 mod native_updates;
 mod observability;
+mod openapi;
 mod out_of_band;
 mod pass_through;
 mod privileges;

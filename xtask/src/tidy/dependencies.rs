@@ -14,9 +14,13 @@ use crate::failure::{Failure, Outcome};
 pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("seclang", &[]),
     ("glacis-engine", &["seclang"]),
-    ("glacis-laws", &["seclang", "glacis-engine", "glacis-inspector", "glacis-rules"]),
+    (
+        "glacis-laws",
+        &["seclang", "glacis-engine", "glacis-inspector", "glacis-openapi", "glacis-rules"],
+    ),
     ("glacis-differential", &["glacis-engine", "glacis-rules"]),
-    ("glacis-rules", &["glacis-engine"]),
+    ("glacis-openapi", &["glacis-engine"]),
+    ("glacis-rules", &["glacis-engine", "glacis-openapi"]),
     ("glacis-explain", &["glacis-engine", "glacis-second-opinion"]),
     ("glacis-doctor", &["glacis-engine"]),
     ("glacis-learn", &["glacis-engine", "glacis-explain", "glacis-rules"]),
@@ -75,6 +79,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "glacis-rules",
             "glacis-inspector",
             "glacis-limits",
+            "glacis-openapi",
             "glacis-second-opinion",
         ],
     ),
@@ -96,6 +101,7 @@ pub(super) const PURE: &[&str] = &[
     "glacis-learn",
     "glacis-inspector",
     "glacis-limits",
+    "glacis-openapi",
     "glacis-second-opinion",
 ];
 const IMPURE: &[&str] = &["tokio", "tonic", "hyper", "proxy-wasm"];

@@ -104,10 +104,37 @@ impl Compiler<'_> {
 
     /// A data file that an operator names, read beside the file in which the rule stands.
     pub(super) fn read_data(&mut self, path: &str, source: SourceId) -> Result<Vec<u8>, String> {
+        self.read_file(path, source).map(|file| file.bytes)
+    }
+
+    fn read_file(&mut self, path: &str, source: SourceId) -> Result<SourceFile, String> {
         let from = self.files.get(source.0 as usize).map_or("", |file| &file.name);
         let file = self.source.read(path, from).map_err(|error| error.to_string())?;
         self.digest.update(&file.bytes);
-        Ok(file.bytes)
+        Ok(file)
+    }
+
+    /// `SecOpenApiDocument FILE [BASE_PATH]`.
+    pub(super) fn openapi_document(
+        &mut self,
+        directive: &Directive,
+        arguments: &[Text],
+    ) -> Result<(), String> {
+        let (file, base_path) = match arguments {
+            [file] => (file, None),
+            [file, base_path] => (file, Some(base_path.text.as_str())),
+            _ => {
+                return Err(
+                    "write SecOpenApiDocument FILE, such as openapi.yaml, and perhaps the \
+                            path before all of its paths"
+                        .into(),
+                );
+            }
+        };
+        let file = self.read_file(&file.text, directive.span.source)?;
+        let description = self.source.api_description(&file, base_path);
+        self.settings.api = Some(description.map_err(|error| error.to_string())?);
+        Ok(())
     }
 
     /// `SecUnicodeMapFile FILE CODEPAGE`.

@@ -9,7 +9,7 @@
 
 use super::{
     index::{Index, IndexBuilder},
-    stripped::{Chain, Stripped, StrippedBuilder},
+    stripped::{Stripped, StrippedBuilder},
 };
 use crate::{
     id::{LaneId, RuleIndex},
@@ -41,8 +41,9 @@ impl IndexBuilders {
         self.lanes.get_mut(lane.get()).is_some_and(|builder| builder.add(rule, texts))
     }
 
-    /// Compiles the automata, or takes known ones. `chains` has a place for each chain.
-    pub(crate) fn build(self, chains: &[Chain], parts: &mut Parts) -> Indexes {
+    /// Compiles the automata, or takes known ones. `chains` says of each chain whether a stripped
+    /// value tells of it.
+    pub(crate) fn build(self, chains: &[bool], parts: &mut Parts) -> Indexes {
         let stripped = self.stripped.build(chains, parts);
         let texts = self.all.len();
         let all = self.all.build(parts);

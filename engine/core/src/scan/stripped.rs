@@ -4,7 +4,7 @@
 //! of them made a text of its own that was scanned for the texts of a few rules. They differ in separators only: white
 //! space, quotes and the like. Here the separators are taken out once, of the value and of the texts that rules need.
 //!
-//! **The law.** Where [`Marks::keeps`] holds for each step of a chain, what the chain makes of a value is the value
+//! **The law.** Where [`Transformation::keeps_stripped`](crate::transform::Transformation) holds for each step of a chain, what the chain makes of a value is the value
 //! itself once both are stripped, but for case. A text that is in the one is then, stripped, in the other: a rule of
 //! that chain whose texts are not found here cannot match.
 
@@ -16,7 +16,6 @@ use super::{
 use crate::{
     id::{LaneId, RuleIndex, RuleSet},
     parts::Parts,
-    transform::Transformation,
 };
 
 /// What is taken out: what `removeWhitespace`, `removeNulls` and `cmdLine` drop, what `cmdLine` and `urlDecode` make
@@ -30,20 +29,20 @@ const TEXT_BYTES_MIN: usize = 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
     /// `%` before `u` or two hexadecimal digits.
-    escape: bool,
+    pub(crate) escape: bool,
     /// `/*`.
-    comment: bool,
+    pub(crate) comment: bool,
     /// `&` before `#` or the first letter of an entity.
-    entity: bool,
+    pub(crate) entity: bool,
     /// A backslash in the value.
-    backslash: bool,
+    pub(crate) backslash: bool,
     /// A byte above 0x7F in the value.
-    beyond_ascii: bool,
+    pub(crate) beyond_ascii: bool,
 }
 
 impl Marks {
     /// Of a stripped text, and the bytes of the value.
-    fn new(stripped: &[u8], bytes: ByteSet) -> Self {
+    pub(crate) fn new(stripped: &[u8], bytes: ByteSet) -> Self {
         let hex = |byte: u8| byte.is_ascii_hexdigit();
         let after = |sign: u8, tells: &dyn Fn(&[u8]) -> bool| {
             memchr::memchr_iter(sign, stripped)
@@ -65,50 +64,7 @@ impl Marks {
             beyond_ascii: bytes.intersects(ByteSet::range(0x80, 0xFF)),
         }
     }
-
-    /// Whether what the step makes of a value with these marks is the value once both are stripped, but for case.
-    pub(crate) const fn keeps(self, step: Transformation) -> bool {
-        match step {
-            Transformation::CmdLine
-            | Transformation::CompressWhitespace
-            | Transformation::Lowercase
-            | Transformation::RemoveNulls
-            | Transformation::RemoveWhitespace
-            | Transformation::ReplaceNulls
-            | Transformation::Trim
-            | Transformation::TrimLeft
-            | Transformation::TrimRight
-            | Transformation::Uppercase => true,
-            Transformation::UrlDecode | Transformation::UrlDecodeUni => !self.escape,
-            Transformation::ReplaceComments => !self.comment,
-            Transformation::HtmlEntityDecode => !self.entity,
-            Transformation::CssDecode
-            | Transformation::EscapeSeqDecode
-            | Transformation::JsDecode => !self.backslash,
-            Transformation::Utf8toUnicode => !self.beyond_ascii,
-            Transformation::Base64Decode
-            | Transformation::Base64DecodeExt
-            | Transformation::Base64Encode
-            | Transformation::HexDecode
-            | Transformation::HexEncode
-            | Transformation::Length
-            | Transformation::Md5
-            | Transformation::NormalisePath
-            | Transformation::NormalisePathWin
-            | Transformation::ParityEven7bit
-            | Transformation::ParityOdd7bit
-            | Transformation::ParityZero7bit
-            | Transformation::RemoveComments
-            | Transformation::RemoveCommentsChar
-            | Transformation::Sha1
-            | Transformation::SqlHexDecode
-            | Transformation::UrlEncode => false,
-        }
-    }
 }
-
-/// The steps of a chain of transformations whose rules all need texts; `None` of any other.
-pub(crate) type Chain = Option<Vec<Transformation>>;
 
 /// Collects the texts of rules.
 #[derive(Debug, Default)]
@@ -121,13 +77,11 @@ impl StrippedBuilder {
         self.rules.push((rule, lane, texts.to_vec()));
     }
 
-    /// Compiles an index of the rules in those of `chains` that some value passes unchanged but for separators.
-    pub(super) fn build(self, chains: &[Chain], parts: &mut Parts) -> Stripped {
-        let plain = Marks::default();
-        let keeps = |chain: &Chain| {
-            chain.as_deref()?.iter().all(|&step| plain.keeps(step)).then(RuleSet::default)
-        };
-        let mut rules: Vec<Option<RuleSet>> = chains.iter().map(keeps).collect();
+    /// Compiles an index of the rules in those chains that some value passes unchanged but for separators, and whose
+    /// rules all need texts: `chains` says of each whether it is one.
+    pub(super) fn build(self, chains: &[bool], parts: &mut Parts) -> Stripped {
+        let mut rules: Vec<Option<RuleSet>> =
+            chains.iter().map(|is_told| is_told.then(RuleSet::default)).collect();
         let mut index = IndexBuilder::default();
         for (rule, lane, texts) in &self.rules {
             let Some(place) = rules.get_mut(lane.get()) else { continue };
@@ -174,7 +128,7 @@ impl Stripped {
     }
 }
 
-fn stripped(text: &[u8]) -> Vec<u8> {
+pub(crate) fn stripped(text: &[u8]) -> Vec<u8> {
     let mut stripped = Vec::new();
     strip(text, &mut stripped);
     stripped
@@ -206,90 +160,6 @@ fn strip(text: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{transform::TABLE, xorshift::Xorshift};
-
-    const PIECES: &[&[u8]] = &[
-        b"a",
-        b"Select",
-        b" ",
-        b"\t",
-        b"\n",
-        b"\x0B",
-        b"\0",
-        b"\"",
-        b"'",
-        b"\\",
-        b"^",
-        b",",
-        b";",
-        b"+",
-        b"%",
-        b"%41",
-        b"%u0041",
-        b"%2",
-        b"&",
-        b"&lt;",
-        b"&#65;",
-        b"&AMP",
-        b"/",
-        b"*",
-        b"/*",
-        b"*/",
-        b"(",
-        b"..",
-        b"\xA0",
-        b"\xC2\xA0",
-        b"\xC3\xA4",
-        b"u",
-        b"4",
-        b"-",
-        b"--",
-        b"#",
-        b"<",
-        b"x",
-        b"lt",
-        b"\\x41",
-        b"0x41",
-    ];
-
-    /// The law, for each transformation and for chains of them.
-    #[test]
-    fn what_is_kept_is_the_same_once_stripped() {
-        let mut random = Xorshift(0x5DEE_CE66_D123_4567);
-        let mut kept = vec![0; TABLE.len()];
-        for _ in 0..20_000 {
-            let value: Vec<u8> = (0..random.below(9))
-                .flat_map(|_| PIECES[random.below(PIECES.len())])
-                .copied()
-                .collect();
-            let before = stripped(&value).to_ascii_lowercase();
-            let marks = Marks::new(&stripped(&value), ByteSet::of(&value));
-            let mut chained = value.clone();
-            for _ in 0..4 {
-                let at = random.below(TABLE.len());
-                let (name, step) = TABLE[at];
-                if !marks.keeps(step) {
-                    continue;
-                }
-                kept[at] += 1;
-                let mut out = Vec::new();
-                if step.apply(&chained, &mut out) {
-                    let after = stripped(&out).to_ascii_lowercase();
-                    assert_eq!(
-                        after.escape_ascii().to_string(),
-                        before.escape_ascii().to_string(),
-                        "{name} of {} from {}",
-                        chained.escape_ascii(),
-                        value.escape_ascii()
-                    );
-                    chained = out;
-                }
-            }
-        }
-        for ((name, step), kept) in TABLE.iter().zip(kept) {
-            assert_eq!(kept > 500, Marks::default().keeps(*step), "{name}: {kept}");
-        }
-    }
 
     #[test]
     fn separators_are_taken_out() {

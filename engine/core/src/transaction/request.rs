@@ -1,5 +1,6 @@
 //! From what the host gives to the values of variables.
 
+mod api;
 mod call;
 mod clock;
 mod graphql;
@@ -326,6 +327,7 @@ impl Transaction {
     pub(super) fn set_request_body(&mut self) {
         self.set_number(Variable::RequestBodyLength, self.store.request_body.len() as u64);
         let encoding = self.decode_request_body().err();
+        self.control.body_undecoded = encoding.is_some();
         let processor = self.control.processor.filter(|_| self.control.request_body_access);
         let as_form =
             matches!(processor, Some(Processor::UrlEncoded | Processor::Text | Processor::Raw));

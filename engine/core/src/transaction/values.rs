@@ -63,6 +63,7 @@ pub(crate) const fn lists(variable: Variable) -> Option<(&'static [List], Part)>
         Variable::FilesTmpContent => (&[List::FilesContent], Part::Value),
         Variable::Geo => (&[List::Geo], Part::Value),
         Variable::Graphql => (&[List::Graphql], Part::Value),
+        Variable::Openapi => (&[List::Openapi], Part::Value),
         Variable::MultipartPartHeaders => (&[List::PartHeaders], Part::Value),
         Variable::MultipartFilename => (&[List::MultipartFileNames], Part::Value),
         Variable::MultipartName => (&[List::MultipartNames], Part::Value),

@@ -1,5 +1,7 @@
 //! Rows of name, input and result, and the laws that hold for all transformations.
 
+mod stripped;
+
 use super::{TABLE, Transformation};
 use crate::{scan::ByteSet, xorshift::Xorshift};
 

@@ -56,7 +56,7 @@ impl Transaction {
         let Some(StrippedValue { row, marks }) = self.stripped(program, text, value, raw) else {
             return false;
         };
-        if !lane.steps.iter().all(|step| marks.keeps(step.transformation)) {
+        if !lane.keeps_stripped(marks) {
             return false;
         }
         let (named, rules) = (self.scans.row(row), rules.words());
