@@ -2,7 +2,7 @@
 //!
 //! [`CHECKS`] is the table of checks: permanent ids, what each finding means, and what to do. [`examine`] compares
 //! [`Evidence`] with it. The command line (`glacis doctor`) and ext-proc (`/doctor`, `glacis_doctor_finding`) gather the
-//! evidence; this crate reads no files, asks nobody and has no clock. `docs/reference/doctor.md` is made by [`reference`].
+//! evidence; this crate reads no files, asks nobody and has no clock. `docs/reference/doctor.md` is made by [`reference()`].
 
 mod certificate;
 mod checks;

@@ -129,7 +129,7 @@ struct Direction {
     has_come: bool,
 }
 
-/// One socket; see the [module](self).
+/// One socket, from its handshake to its last Close frame.
 #[derive(Debug)]
 pub struct Socket {
     head: SocketHead,

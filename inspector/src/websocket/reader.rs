@@ -29,7 +29,7 @@ enum State {
     Broken,
 }
 
-/// Parses what one peer sends; see the [module](self).
+/// Parses what one peer sends, in pieces of any size.
 #[derive(Debug)]
 pub struct Reader {
     from: Peer,
