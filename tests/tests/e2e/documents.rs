@@ -58,6 +58,10 @@ const COMMANDS: &[(&str, How)] = &[
         "curl -s 'localhost:9101/proposals",
         Elsewhere("ext-proc/tests/admin.rs, with a profile that looks on"),
     ),
+    (
+        "curl -s -o /dev/null -w ",
+        Elsewhere("openapi.rs sends paths that the document does not have"),
+    ),
     ("curl -s ", Ask),
     ("curl -i ", Elsewhere("attach.rs asks an Envoy to which it has attached what README.md says")),
     ("kill -HUP ", Elsewhere("reload.rs sends the signal to one process")),
