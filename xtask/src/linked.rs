@@ -14,7 +14,15 @@ use crate::pins::WASM_TARGET;
 
 /// Crates that have no text of a licence in their package. Whoever uses one more decides whether the
 /// name of the licence is enough.
-const WITHOUT_TEXT: &[&str] = &["alloc-stdlib", "libinjectionrs", "tonic-prost"];
+const WITHOUT_TEXT: &[&str] = &[
+    "alloc-stdlib",
+    "jsonschema-regex",
+    "jsonschema-value",
+    "libinjectionrs",
+    "tonic-prost",
+    "uuid-simd",
+    "vsimd",
+];
 
 /// What files of notices are called, in upper case, up to an ending.
 const NOTICES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "NOTICE", "COPYRIGHT", "UNLICENSE"];
