@@ -2,6 +2,8 @@
 #   docker build --target ext-proc  -t glacis-ext-proc:0.1.0  .
 #   docker build --target ext-authz -t glacis-ext-authz:0.1.0 .
 #   docker build --target wasm      -t glacis-wasm:0.1.0      .
+#   docker build --target native      -t glacis-native:0.1.0      .
+#   docker build --target native-init -t glacis-native-init:0.1.0 .
 # docs/images.md says what is in them, and how the same is built and tried without a daemon.
 
 FROM rust:1.95-bookworm AS build
@@ -12,14 +14,17 @@ WORKDIR /src
 COPY . .
 ARG SOURCE_DATE_EPOCH=0
 RUN cargo xtask fetch && cargo xtask wasm
-RUN cargo build --locked --release -p glacis-ext-proc -p glacis-ext-authz
+RUN cargo build --locked --release -p glacis-ext-proc -p glacis-ext-authz -p glacis-envoy-module
 RUN images/rootfs.sh /out/ext-proc target/release/glacis-ext-proc \
       .fetched/crs-4.25.0 target/wasm32-wasip1/wasm/glacis_wasm_filter.wasm \
  && images/rootfs.sh /out/ext-authz target/release/glacis-ext-authz .fetched/crs-4.25.0 \
+ && images/module.sh /out/native target/release/libglacis.so .fetched/crs-4.25.0 \
  && cargo xtask sbom glacis-ext-proc   > /out/ext-proc/usr/share/glacis/sbom.cdx.json \
  && cargo xtask sbom glacis-ext-authz  > /out/ext-authz/usr/share/glacis/sbom.cdx.json \
  && cargo xtask notices glacis-ext-proc glacis-wasm-filter > /out/ext-proc/usr/share/licenses/glacis/THIRD-PARTY.txt \
- && cargo xtask notices glacis-ext-authz > /out/ext-authz/usr/share/licenses/glacis/THIRD-PARTY.txt
+ && cargo xtask notices glacis-ext-authz > /out/ext-authz/usr/share/licenses/glacis/THIRD-PARTY.txt \
+ && cargo xtask sbom glacis-envoy-module > /out/native/module/sbom.cdx.json \
+ && cargo xtask notices glacis-envoy-module > /out/native/module/THIRD-PARTY.txt
 
 FROM scratch AS ext-authz
 LABEL org.opencontainers.image.title="glacis-ext-authz" \
@@ -36,6 +41,21 @@ LABEL org.opencontainers.image.title="glacis-wasm" \
       org.opencontainers.image.description="Lists, limits and virtual patches inside Envoy" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /src/target/wasm32-wasip1/wasm/glacis_wasm_filter.wasm /plugin.wasm
+
+# The native module with CRS, for an image volume of Envoy's pods: files only.
+FROM scratch AS native
+LABEL org.opencontainers.image.title="glacis-native" \
+      org.opencontainers.image.description="The rules inside Envoy, as a native dynamic module" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /out/native /
+
+# The same for clusters without image volumes: an init container that copies the files into the volume at /shared.
+FROM busybox:1.37.0 AS native-init
+LABEL org.opencontainers.image.title="glacis-native-init" \
+      org.opencontainers.image.description="Copies the native module into a volume of Envoy's pods" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /out/native /
+CMD ["cp", "-r", "/module", "/shared/"]
 
 # For docker-compose.yaml: copies the module to where Envoy reads it, whatever is there.
 FROM busybox:1.37.0 AS module

@@ -159,8 +159,10 @@ callbacks! {
     http_set_dynamic_metadata_number: fn(Object, Buf, Buf, f64),
     get_most_specific_route_config: fn(Object) -> *const c_void,
     http_filter_config_define_counter: fn(Object, Buf, *const Buf, usize, *mut usize) -> i32,
+    http_filter_config_define_gauge: fn(Object, Buf, *const Buf, usize, *mut usize) -> i32,
     http_filter_config_define_histogram: fn(Object, Buf, *const Buf, usize, *mut usize) -> i32,
     http_filter_increment_counter: fn(Object, usize, *const Buf, usize, u64) -> i32,
+    http_filter_set_gauge: fn(Object, usize, *const Buf, usize, u64) -> i32,
     http_filter_record_histogram_value: fn(Object, usize, *const Buf, usize, u64) -> i32,
     http_filter_scheduler_new: fn(Object) -> Object,
     http_filter_scheduler_commit: fn(Object, u64),
@@ -205,6 +207,9 @@ fn is_validation_mode() -> bool {
     // SAFETY: it takes nothing.
     CALLBACKS.get().is_some_and(|callbacks| unsafe { (callbacks.is_validation_mode)() })
 }
+
+/// Changes a metric: its stream, its number, the values of its labels and how many they are, and the value.
+type Change = unsafe extern "C" fn(Object, usize, *const Buf, usize, u64) -> i32;
 
 /// A stream of Envoy, as long as a hook of it runs.
 #[derive(Debug)]
@@ -295,6 +300,13 @@ impl EnvoyStream<'_> {
             (self.callbacks.http_get_metadata_string)(envoy, source, namespace, key, found)
         };
         self.text(get, read)
+    }
+
+    /// Calls what changes a metric of the configuration.
+    fn change(&self, change: Change, MetricId(id): MetricId, labels: &[&str], value: u64) {
+        let labels: Vec<Buf> = labels.iter().map(|label| Buf::of(label.as_bytes())).collect();
+        // SAFETY: the stream lives, and Envoy copies the labels.
+        unsafe { change(self.envoy, id, labels.as_ptr(), labels.len(), value) };
     }
 
     /// How many strings of a list in the stream's own metadata there are already.
@@ -467,18 +479,16 @@ impl Stream for EnvoyStream<'_> {
         unsafe { set(self.envoy, namespace, Buf::of(&message)) };
     }
 
-    fn count(&mut self, MetricId(id): MetricId, labels: &[&str], by: u64) {
-        let labels: Vec<Buf> = labels.iter().map(|label| Buf::of(label.as_bytes())).collect();
-        let add = self.callbacks.http_filter_increment_counter;
-        // SAFETY: the stream lives, and Envoy copies the labels.
-        unsafe { add(self.envoy, id, labels.as_ptr(), labels.len(), by) };
+    fn count(&mut self, metric: MetricId, labels: &[&str], by: u64) {
+        self.change(self.callbacks.http_filter_increment_counter, metric, labels, by);
     }
 
-    fn record(&mut self, MetricId(id): MetricId, labels: &[&str], value: u64) {
-        let labels: Vec<Buf> = labels.iter().map(|label| Buf::of(label.as_bytes())).collect();
-        let add = self.callbacks.http_filter_record_histogram_value;
-        // SAFETY: the stream lives, and Envoy copies the labels.
-        unsafe { add(self.envoy, id, labels.as_ptr(), labels.len(), value) };
+    fn set(&mut self, metric: MetricId, labels: &[&str], value: u64) {
+        self.change(self.callbacks.http_filter_set_gauge, metric, labels, value);
+    }
+
+    fn record(&mut self, metric: MetricId, labels: &[&str], value: u64) {
+        self.change(self.callbacks.http_filter_record_histogram_value, metric, labels, value);
     }
 
     fn waker(&mut self, reason: Wakeup) -> Option<Scheduler> {
@@ -576,6 +586,10 @@ impl EnvoyConfig<'_> {
 impl Metrics for EnvoyConfig<'_> {
     fn counter(&mut self, name: &str, labels: &[&str]) -> Option<MetricId> {
         self.define(name, labels, self.callbacks.http_filter_config_define_counter)
+    }
+
+    fn gauge(&mut self, name: &str, labels: &[&str]) -> Option<MetricId> {
+        self.define(name, labels, self.callbacks.http_filter_config_define_gauge)
     }
 
     fn histogram(&mut self, name: &str, labels: &[&str]) -> Option<MetricId> {

@@ -26,6 +26,8 @@ pub(crate) struct Families {
     reloads: Option<MetricId>,
     inspection: Option<MetricId>,
     opinions: Option<MetricId>,
+    build: Option<MetricId>,
+    rulesets: Option<MetricId>,
 }
 
 /// Why a request got no verdict.
@@ -72,6 +74,8 @@ impl Families {
             rules: envoy.counter("glacis_rule_matches", &["rule_id"]),
             reloads: envoy.counter("glacis_reloads", &["result"]),
             opinions: envoy.counter("glacis_second_opinions", &["profile", "opinion", "rules"]),
+            build: envoy.gauge("glacis_build_info", &["version"]),
+            rulesets: envoy.gauge("glacis_ruleset_info", &["hash", "rules", "profile", "mode"]),
             inspection: envoy.histogram("glacis_inspection_microseconds", &["profile", "phase"]),
         }
     }
@@ -159,10 +163,39 @@ impl Families {
         }
     }
 
+    /// Rules were put to use: those before them are no longer shown.
+    pub(crate) fn rules_in_use(&self, stream: &mut impl Stream, InUseNow { old, new }: &InUseNow) {
+        if let Some(id) = self.build {
+            stream.set(id, &[env!("CARGO_PKG_VERSION")], 1);
+        }
+        let Some(id) = self.rulesets else { return };
+        for (rulesets, value) in [(old, 0), (new, 1)] {
+            for RulesetInfo { hash, rules, profile, mode } in rulesets {
+                stream.set(id, &[hash, rules, profile, mode], value);
+            }
+        }
+    }
+
     /// An exchange has ended before there was a verdict.
     pub(crate) fn no_verdict(&self, stream: &mut impl Stream, profile: &str) {
         count(stream, self.requests, &[profile, "none"]);
     }
+}
+
+/// The rules of a profile, as labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RulesetInfo {
+    pub(crate) hash: String,
+    pub(crate) rules: String,
+    pub(crate) profile: String,
+    pub(crate) mode: &'static str,
+}
+
+/// The rules of all profiles since they were last put to use, and those before them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InUseNow {
+    pub(crate) old: Vec<RulesetInfo>,
+    pub(crate) new: Vec<RulesetInfo>,
 }
 
 /// Ids that are counted by themselves: the first of them that match, up to [`Self::MAX`].

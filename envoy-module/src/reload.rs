@@ -117,6 +117,7 @@ impl Loader {
 
     fn put_to_use(&mut self, rulesets: Rulesets) {
         rulesets.log();
+        self.shared.show(rulesets.infos());
         self.tried = rulesets.as_read();
         self.last.clone_from(&self.tried);
         self.shared.rules.replace(rulesets);

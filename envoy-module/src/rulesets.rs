@@ -12,7 +12,7 @@ use glacis_inspector::{Pool, Profiles, SecondOpinion, Settings, TruncatedBody};
 use glacis_rules::{Date, Record, RecordingSource, exclusion_rules};
 use glacis_service::now;
 
-use crate::{config::Config, log, programs::program, stream::Level};
+use crate::{config::Config, log, metrics::RulesetInfo, programs::program, stream::Level};
 
 /// Inspectors that a profile keeps for reuse, each with some hundred kilobytes.
 const POOLED_MAX: usize = 16;
@@ -51,8 +51,20 @@ impl Profile {
 
     /// Whether rules may block, as an exchange begins.
     pub(crate) fn may_block(&self) -> bool {
-        let engine = self.settings.rule_engine;
-        engine.unwrap_or_else(|| self.pool.program().rule_engine()) == RuleEngine::On
+        self.engine() == RuleEngine::On
+    }
+
+    /// The word of the key `mode`.
+    fn mode(&self) -> &'static str {
+        match self.engine() {
+            RuleEngine::On => "on",
+            RuleEngine::DetectionOnly => "detection",
+            RuleEngine::Off => "off",
+        }
+    }
+
+    fn engine(&self) -> RuleEngine {
+        self.settings.rule_engine.unwrap_or_else(|| self.pool.program().rule_engine())
     }
 
     /// Proxies before Envoy that append to `x-forwarded-for`.
@@ -139,6 +151,20 @@ impl Rulesets {
         for expired in self.exclusions.iter().filter(|loaded| loaded.expired) {
             log::line(Level::Warn, &format!("glacis: {expired}"));
         }
+    }
+
+    /// What Envoy's statistics show of them.
+    pub(crate) fn infos(&self) -> Vec<RulesetInfo> {
+        let info = |(name, profile): (&str, &Arc<Profile>)| {
+            let program = profile.pool.program();
+            RulesetInfo {
+                hash: program.hash().to_string(),
+                rules: program.rule_count().to_string(),
+                profile: name.to_owned(),
+                mode: profile.mode(),
+            }
+        };
+        self.profiles.iter().map(info).collect()
     }
 
     pub(crate) fn as_read(&self) -> Vec<u64> {

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use glacis_engine::{CollectionStore, Limits, MemoryStore};
@@ -14,7 +14,12 @@ use glacis_service::{
     sink::{LineSink, RotatedFile},
 };
 
-use crate::{config::Config, in_use::InUse, metrics::RuleNames, startup};
+use crate::{
+    config::Config,
+    in_use::InUse,
+    metrics::{InUseNow, RuleNames, RulesetInfo},
+    startup,
+};
 
 /// How long the end of a configuration waits for each sink of records.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(1);
@@ -37,6 +42,9 @@ pub(crate) struct Shared {
     pub(crate) rule_names: RuleNames,
     /// Reloads that succeeded and that failed, not yet counted: only hooks of a stream can count.
     reloads: [AtomicU64; 2],
+    /// Whether Envoy's statistics do not show the rules in use yet.
+    unshown: AtomicBool,
+    in_use_now: Mutex<InUseNow>,
 }
 
 impl Shared {
@@ -64,6 +72,8 @@ impl Shared {
             sinks: sinks(config)?,
             rule_names: RuleNames::default(),
             reloads: [AtomicU64::new(0), AtomicU64::new(0)],
+            unshown: AtomicBool::new(false),
+            in_use_now: Mutex::new(InUseNow::default()),
         })
     }
 
@@ -82,6 +92,26 @@ impl Shared {
             0 => 0,
             _ => reloads.swap(0, Ordering::Relaxed),
         })
+    }
+
+    /// The rules of the profiles have been put to use.
+    pub(crate) fn show(&self, new: Vec<RulesetInfo>) {
+        let mut now = self.in_use_now.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = core::mem::replace(&mut now.new, new);
+        // Those before may never have been shown; others before them have, and still are.
+        if !self.unshown.swap(true, Ordering::AcqRel) {
+            now.old = before;
+        }
+    }
+
+    /// The rules in use, if they have changed since the last call.
+    pub(crate) fn take_unshown(&self) -> Option<InUseNow> {
+        // Mostly nothing has changed, and reading takes nothing from other threads.
+        if !self.unshown.load(Ordering::Relaxed) {
+            return None;
+        }
+        let now = self.in_use_now.lock().unwrap_or_else(PoisonError::into_inner);
+        self.unshown.swap(false, Ordering::AcqRel).then(|| now.clone())
     }
 
     pub(crate) fn reloaded(&self, succeeded: bool) {

@@ -106,6 +106,9 @@ pub(crate) trait Stream {
     /// Adds to a counter. The number of labels is that of its definition.
     fn count(&mut self, metric: MetricId, labels: &[&str], by: u64);
 
+    /// Sets a gauge.
+    fn set(&mut self, metric: MetricId, labels: &[&str], value: u64);
+
     /// Adds a value to a histogram.
     fn record(&mut self, metric: MetricId, labels: &[&str], value: u64);
 
@@ -134,6 +137,9 @@ pub(crate) trait Wake: Send + 'static {
 pub(crate) trait Metrics {
     /// Defines a counter with labels; `None` if Envoy refuses it.
     fn counter(&mut self, name: &str, labels: &[&str]) -> Option<MetricId>;
+
+    /// Defines a gauge with labels; `None` if Envoy refuses it.
+    fn gauge(&mut self, name: &str, labels: &[&str]) -> Option<MetricId>;
 
     /// Defines a histogram with labels; `None` if Envoy refuses it.
     fn histogram(&mut self, name: &str, labels: &[&str]) -> Option<MetricId>;

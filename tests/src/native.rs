@@ -122,6 +122,27 @@ pub fn set_listener(folder: &Folder, ports: &Ports, keys: &[&str]) -> Outcome<()
     fs::rename(&new, folder.file(LISTENER_FILE)).map_err(io("rename", &new))
 }
 
+/// The shipped listener on another port, for an Envoy that has listeners already: its name and the prefix of its
+/// statistics are `native`, and audit records go into the file `records`.
+///
+/// # Errors
+///
+/// As [`config`].
+pub fn listener(ports: &Ports, records: &Path) -> Outcome<String> {
+    let (crs, records) = (settings::crs()?, records.display());
+    let indent = "\n                  ";
+    let keys = format!("crs: {}{indent}audit: {{stdout: false, file: {records}}}\n", crs.display());
+    let config = replaced(NATIVE, &with_ports(ports)?, KEYS, &keys)?;
+    let (_, listener, _) = split(&config)?;
+    let named = replaced(
+        NATIVE,
+        listener,
+        "  - name: glacis\n    address",
+        "  - name: native\n    address",
+    )?;
+    replaced(NATIVE, &named, "stat_prefix: glacis", "stat_prefix: native")
+}
+
 /// A configuration in three parts: what stands before its listeners, these, and what stands behind them.
 fn split(config: &str) -> Outcome<(&str, &str, &str)> {
     let (before, rest) = config.split_once("  listeners:\n").unwrap_or_default();

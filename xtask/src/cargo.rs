@@ -136,6 +136,11 @@ pub(crate) fn build_as(arguments: &[&str], set: impl FnOnce(&mut Command)) -> Ou
 }
 
 impl Artifacts {
+    /// The native module for Envoy.
+    pub(crate) fn module(&self) -> Outcome<&PathBuf> {
+        self.modules.last().ok_or_else(|| Failure::new("no libglacis.so was built"))
+    }
+
     /// The program of this name.
     pub(crate) fn program(&self, name: &str) -> Outcome<&PathBuf> {
         let missing = || Failure::new(format!("the workspace has no binary named `{name}`"));

@@ -1,4 +1,4 @@
-//! `cargo xtask image`: what is in the images of the services, without a daemon.
+//! `cargo xtask image`: what is in the images of the services and of the native module, without a daemon.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,12 @@ use crate::wasm;
 /// Bytes that the files of ext-proc's image may have, CRS and the module left out.
 const BYTES_MAX: u64 = 40_000_000;
 
+/// Bytes that the native module may have. CRS is not in it.
+const LIBRARY_BYTES_MAX: u64 = 12_000_000;
+
+/// The image of the native module.
+const NATIVE: &str = "glacis-native";
+
 /// The services.
 const SERVICES: [&str; 2] = ["glacis-ext-proc", "glacis-ext-authz"];
 
@@ -23,7 +29,8 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     crate::flags(arguments, &[])?;
     let fetched = fetch::ensure()?;
     let wasm = wasm::build()?;
-    let built = cargo::build(&["--release", "-p", SERVICES[0], "-p", SERVICES[1]])?;
+    let packages = ["-p", SERVICES[0], "-p", SERVICES[1], "-p", linked::MODULE];
+    let built = cargo::build(&[&["--release"][..], &packages].concat())?;
     for service in SERVICES {
         let module = (service == SERVICES[0]).then_some(wasm.as_path());
         let root = fetch::path().join("images").join(service);
@@ -34,16 +41,31 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
         }
         image(&root, service)?.iter().for_each(|remark| println!("{remark}"));
     }
-    Ok(())
+    let root = fetch::path().join("images").join(NATIVE);
+    let bytes = make_module(&root, &fetched, &built)?;
+    println!("{NATIVE}: {:.1} MB without CRS", bytes as f64 / 1e6);
+    if bytes > LIBRARY_BYTES_MAX {
+        return Err(Failure::new(format!("{NATIVE}: the limit is {LIBRARY_BYTES_MAX} bytes")));
+    }
+    match buildah()? {
+        Ok(buildah) => archive(&buildah, &root, NATIVE).map(|_| ()),
+        Err(why) => {
+            println!("SKIPPED: no image of {NATIVE} was made ({why})");
+            Ok(())
+        }
+    }
 }
 
-/// A step of the tests: the image of ext-proc with the program that has just been built, which is not optimised and
-/// larger than what is shipped. Returns what was left out, if anything was.
+/// A step of the tests: the image of ext-proc with the program that has just been built, and the files of that of the
+/// native module, which are not optimised and larger than what is shipped. Returns what was left out, if anything was.
 pub(crate) fn check(fetched: &Fetched, wasm: &Path, built: &Artifacts) -> Outcome<Option<String>> {
     let root = fetch::path().join("images/tried").join(SERVICES[0]);
     let bytes = make(&root, SERVICES[0], fetched, Some(wasm), built)?;
     println!("{}: {:.1} MB, not optimised", SERVICES[0], bytes as f64 / 1e6);
     let remark = image(&root, SERVICES[0])?;
+    fs::remove_dir_all(&root).map_err(failure::io("remove", &root))?;
+    let root = fetch::path().join("images/tried").join(NATIVE);
+    make_module(&root, fetched, built)?;
     fs::remove_dir_all(&root).map_err(failure::io("remove", &root))?;
     Ok(remark)
 }
@@ -73,17 +95,60 @@ fn make(
     Ok(bytes)
 }
 
+/// Lays out the files of the native module's image, and has Envoy load the module with the rules that are in it;
+/// returns how many bytes the module has.
+fn make_module(root: &Path, fetched: &Fetched, built: &Artifacts) -> Outcome<u64> {
+    if root.exists() {
+        fs::remove_dir_all(root).map_err(failure::io("remove", root))?;
+    }
+    let mut layout = Command::new("sh");
+    layout.arg(cargo::root().join("images/module.sh")).arg(root);
+    output(layout.arg(built.module()?).arg(&fetched.crs))?;
+    let module = root.join("module");
+    let linked = Linked::into(Product::Module)?;
+    let write = |name: &str, text: &str| {
+        let file = module.join(name);
+        fs::write(&file, text).map_err(failure::io("write", &file))
+    };
+    write("sbom.cdx.json", &linked.bill())?;
+    write("THIRD-PARTY.txt", &linked::notices(&[linked])?)?;
+    let shipped = cargo::root().join("envoy-configs/native/envoy.yaml");
+    let config = fs::read_to_string(&shipped).map_err(failure::io("read", &shipped))?;
+    let config = config
+        .replace("crs: .fetched/crs-4.25.0", &format!("crs: {}", module.join("crs").display()));
+    let tried = root.with_extension("yaml");
+    fs::write(&tried, config).map_err(failure::io("write", &tried))?;
+    let mut envoy = Command::new(&fetched.envoy);
+    envoy.args(["--mode", "validate", "-c"]).arg(&tried);
+    output(envoy.env("ENVOY_DYNAMIC_MODULES_SEARCH_PATH", &module))?;
+    fs::remove_file(&tried).map_err(failure::io("remove", &tried))?;
+    let library = module.join("libglacis.so");
+    Ok(library.metadata().map_err(failure::io("read", &library))?.len())
+}
+
+/// The program that makes images, or why there is none.
+fn buildah() -> Outcome<Result<Buildah, String>> {
+    let found = fetch::debian::installed("buildah", "buildah")?;
+    Ok(found.map(|program| Buildah { program }))
+}
+
+/// Makes an image of the files, in an archive.
+fn archive(buildah: &Buildah, root: &Path, name: &str) -> Outcome<PathBuf> {
+    let archive = buildah.assemble(root, name)?;
+    let bytes = archive.metadata().map_err(failure::io("read", &archive))?.len();
+    println!("{name}: {} ({:.1} MB)", archive.display(), bytes as f64 / 1e6);
+    Ok(archive)
+}
+
 /// Makes an image of the files and runs it; or says why not.
 fn image(root: &Path, service: &str) -> Outcome<Option<String>> {
-    let buildah = match fetch::debian::installed("buildah", "buildah")? {
-        Ok(program) => Buildah { program },
+    let buildah = match buildah()? {
+        Ok(buildah) => buildah,
         Err(why) => {
             return Ok(Some(format!("SKIPPED: no image of {service} was made ({why})")));
         }
     };
-    let archive = buildah.assemble(root, service)?;
-    let bytes = archive.metadata().map_err(failure::io("read", &archive))?.len();
-    println!("{service}: {} ({:.1} MB)", archive.display(), bytes as f64 / 1e6);
+    let archive = archive(&buildah, root, service)?;
     let told = buildah.run(&archive, service)?;
     if !told.contains(service) {
         return Err(Failure::new(format!("{service} in its image said {told:?}")));
@@ -163,8 +228,11 @@ impl Buildah {
         for variable in environment(service)? {
             self.told(&["config", "--env", &variable, container])?;
         }
-        let entry = format!("[\"/usr/bin/{service}\"]");
-        self.told(&["config", "--user", "65532:65532", "--entrypoint", &entry, container])?;
+        // The module is for a volume of Envoy's: there is nothing to run in it.
+        if SERVICES.contains(&service) {
+            let entry = format!("[\"/usr/bin/{service}\"]");
+            self.told(&["config", "--user", "65532:65532", "--entrypoint", &entry, container])?;
+        }
         let title = format!("org.opencontainers.image.title={service}");
         let licence = "org.opencontainers.image.licenses=Apache-2.0";
         self.told(&["config", "--label", &title, "--label", licence, container])?;

@@ -30,11 +30,16 @@ const NOTICES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "NOTICE", "COPYRIGHT
 /// The package of the filter.
 const FILTER: &str = "glacis-wasm-filter";
 
+/// The package of the native module.
+pub(crate) const MODULE: &str = "glacis-envoy-module";
+
 /// Something that is published by itself.
 #[derive(Clone, Copy)]
 pub(crate) enum Product {
     /// A program for this machine, by its package.
     Program(&'static str),
+    /// The native module.
+    Module,
     /// The filter.
     Filter,
     /// The filter with the engine in it.
@@ -42,10 +47,11 @@ pub(crate) enum Product {
 }
 
 /// All of them.
-pub(crate) const PRODUCTS: [Product; 5] = [
+pub(crate) const PRODUCTS: [Product; 6] = [
     Product::Program("glacis-cli"),
     Product::Program("glacis-ext-authz"),
     Product::Program("glacis-ext-proc"),
+    Product::Module,
     Product::Filter,
     Product::FilterWithEngine,
 ];
@@ -54,6 +60,7 @@ impl Product {
     const fn package(self) -> &'static str {
         match self {
             Self::Program(package) => package,
+            Self::Module => MODULE,
             Self::Filter | Self::FilterWithEngine => FILTER,
         }
     }
@@ -62,6 +69,7 @@ impl Product {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Program(package) => package,
+            Self::Module => "libglacis",
             Self::Filter => "glacis_wasm_filter",
             Self::FilterWithEngine => "glacis_wasm_filter_engine",
         }
@@ -69,7 +77,7 @@ impl Product {
 
     fn target(self) -> Outcome<String> {
         match self {
-            Self::Program(_) => cargo::host(),
+            Self::Program(_) | Self::Module => cargo::host(),
             Self::Filter | Self::FilterWithEngine => Ok(WASM_TARGET.to_owned()),
         }
     }
@@ -341,6 +349,7 @@ mod tests {
     fn products_are_known_by_their_packages() {
         let name = |name| product(name).ok().map(Product::name);
         assert_eq!(name("glacis-cli"), Some("glacis-cli"));
+        assert_eq!(name("glacis-envoy-module"), Some("libglacis"));
         assert_eq!(name("glacis-wasm-filter"), Some("glacis_wasm_filter"));
         assert_eq!(name("glacis_wasm_filter_engine"), Some("glacis_wasm_filter_engine"));
         assert_eq!(name("glacis-engine"), None);

@@ -3,6 +3,7 @@
 //! ```text
 //! glacis-VERSION-TARGET.tar.gz         the programs, with their configurations and the licence
 //! glacis-VERSION.tgz                   the Helm chart
+//! libglacis-TARGET.so(.sha256)         the native module for Envoy, and the digest that a remote source of it asks for
 //! glacis_wasm_filter.wasm(.sha256)     the filter, and the digest that `sha256:` of its source asks for
 //! glacis_wasm_filter_engine.wasm(…)    the filter with the engine in it
 //! NAME.cdx.json                        what is linked into each, as a bill of materials
@@ -37,6 +38,9 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("glacis-ext-authz", "glacis-ext-authz"),
     ("glacis-ext-proc", "glacis-ext-proc"),
 ];
+
+/// The native module, as Envoy looks for it by the name `glacis`.
+const LIBRARY: &str = "libglacis.so";
 
 /// What of the programs' folders goes along: every key of their configurations, explained.
 const CONFIGURATIONS: [&str; 2] =
@@ -140,6 +144,7 @@ fn build(root: &Path, time: &str) -> Outcome<Artifacts> {
     for (program, package) in PROGRAMS {
         arguments.extend(["--package", package, "--bin", program]);
     }
+    arguments.extend(["--package", linked::MODULE, "--lib"]);
     cargo::build_as(&arguments, |command| published(command, root, time))
 }
 
@@ -176,6 +181,7 @@ impl Parts<'_> {
         let chart = format!("glacis-{VERSION}.tgz");
         self.archive(&chart, &self.root.join("charts"), &files_of_the_chart(self.root)?)?;
         let remark = charts::is_a_package(&self.folder.join(chart))?;
+        self.module(&format!("libglacis-{}.so", cargo::host()?), built.module()?)?;
         self.filter(wasm)?;
         self.filter(&wasm.with_file_name("glacis_wasm_filter_engine.wasm"))?;
         self.write("SHA256SUMS", &digest::render_sums(&self.sums()?))?;
@@ -200,6 +206,7 @@ impl Parts<'_> {
         for (program, _) in PROGRAMS {
             copy(built.program(program)?, &inside.join(program))?;
         }
+        copy(built.module()?, &inside.join(LIBRARY))?;
         for configuration in CONFIGURATIONS.map(|name| self.root.join(name)) {
             let name = configuration.file_name().unwrap_or_default();
             copy(&configuration, &inside.join(name))?;
@@ -210,12 +217,17 @@ impl Parts<'_> {
         fs::remove_dir_all(&inside).map_err(failure::io("remove", &inside))
     }
 
-    /// The module, and its digest as `sha256sum` writes it.
+    /// The wasm-filter under the name of its file.
     fn filter(&self, module: &Path) -> Outcome<()> {
         let name = module.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let published = self.folder.join(&name);
+        self.module(&name, module)
+    }
+
+    /// A module for Envoy, and its digest as `sha256sum` writes it.
+    fn module(&self, name: &str, module: &Path) -> Outcome<()> {
+        let published = self.folder.join(name);
         copy(module, &published)?;
-        let sum = Sums::from([(name.clone(), digest::of_file(&published)?)]);
+        let sum = Sums::from([(name.to_owned(), digest::of_file(&published)?)]);
         self.write(&format!("{name}.sha256"), &digest::render_sums(&sum))
     }
 

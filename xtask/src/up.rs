@@ -25,7 +25,8 @@ fn become_program(name: &str, arguments: &[String]) -> Outcome<()> {
     let (flags, passed) = crate::flags(arguments, &["--release"])?;
     let fetched = fetch::ensure()?;
     let wasm = wasm::build()?;
-    let mut build = vec!["--workspace", "--bins"];
+    // `--lib` has Envoy's native module made, which no program links.
+    let mut build = vec!["--workspace", "--bins", "--lib"];
     build.extend(flags);
     let artifacts = cargo::build(&build)?;
     let mut command = Command::new(artifacts.program(name)?);

@@ -53,6 +53,9 @@ pub(super) fn finish(filter: &Filter, stream: &mut impl Stream, inspector: &mut 
     let rules = inspector.matched_rules().filter(|rule| rule.log).map(|rule| rule.id);
     filter.metrics.rules_matched(stream, &shared.rule_names, rules);
     filter.metrics.reloaded(stream, shared.take_reloads());
+    if let Some(rules) = shared.take_unshown() {
+        filter.metrics.rules_in_use(stream, &rules);
+    }
 }
 
 /// Writes a receipt with the entries that the receipts of ext-proc have.

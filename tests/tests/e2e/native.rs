@@ -30,6 +30,12 @@ fn counted(stack: &Stack, name: &str) -> u64 {
     stack.envoy.stat(&format!("dynamicmodulescustom.{name}")).unwrap()
 }
 
+/// The gauges of the rules in use; those that are no longer in use are 0.
+fn rulesets_in_use(stack: &Stack) -> Vec<String> {
+    let gauges = stack.envoy.stats("glacis_ruleset_info").unwrap();
+    gauges.into_iter().filter(|(_, value)| *value == 1).map(|(name, _)| name).collect()
+}
+
 /// A receipt without what differs from one request to the next.
 fn receipt(stack: &Stack, from: Ipv4Addr) -> Value {
     let mut receipt = access_log(stack, &[from]).remove(0)["glacis"].take();
@@ -245,6 +251,9 @@ fn rules_are_reloaded() {
         own.0.send(client(), &request).unwrap().status
     };
     assert_eq!((status("one"), status("two")), (418, 200));
+    let rulesets = || rulesets_in_use(&own.0);
+    let [first] = &rulesets()[..] else { panic!("one profile: {:?}", rulesets()) };
+    assert!(first.ends_with(".profile.default.mode.on"), "{first}");
     let ended = AtomicBool::new(false);
     scope(|scope| {
         let load = scope.spawn(|| {
@@ -266,6 +275,8 @@ fn rules_are_reloaded() {
         ended.store(true, Ordering::Relaxed);
         assert_eq!(load.join().unwrap(), Vec::<u16>::new());
     });
+    let [second] = &rulesets()[..] else { panic!("those before are gone: {:?}", rulesets()) };
+    assert_ne!(first, second);
     assert_eq!(counted(&own.0, "glacis_reloads.result.success"), 1);
     assert_eq!(counted(&own.0, "glacis_reloads.result.failure"), 1);
     assert!(counted(&own.0, "glacis_rule_matches.rule_id.9000") > 0);
@@ -462,5 +473,6 @@ fn older_envoys_load_the_module() {
             };
             assert_eq!(of(&old.0), of(native()), "{name}: {} {}", request.method, request.target);
         }
+        assert_eq!(rulesets_in_use(&old.0), rulesets_in_use(native()), "{name}");
     }
 }

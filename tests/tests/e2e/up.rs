@@ -1,10 +1,11 @@
 //! The command `up`: it shows what it should, stops when told to, and leaves nothing behind.
 
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
 use glacis_tests::browser;
+use glacis_tests::http::{self, Request};
 use glacis_tests::log::Folder;
 use glacis_tests::process::Process;
 
@@ -40,6 +41,9 @@ fn once() {
     for words in [
         "SQL injection",
         "100040",
+        "native: SQL injection",
+        "native: an upload",
+        "native module",
         "wasm-filter",
         "ext-authz",
         "wrong_key",
@@ -63,11 +67,37 @@ fn running(folder: &Folder) -> (Process, u16) {
     let (_, rest) = told.split_once("curl -i http://localhost:").unwrap();
     let port = rest.split('/').next().unwrap().parse().unwrap();
     assert!(listens(port), "{told}");
+    assert_eq!(answer_of_the_module(&told), 403, "{told}");
     (process, port)
+}
+
+/// What the command answers that is printed for the native module: an attack.
+fn answer_of_the_module(told: &str) -> u16 {
+    let (_, line) = told.split_once("the native module ").unwrap();
+    let (_, url) = line.split_once("http://localhost:").unwrap();
+    let (address, _) = url.split_once('"').unwrap();
+    let (port, path) = address.split_once('/').unwrap();
+    let proxy = SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().unwrap()));
+    http::send(None, proxy, &Request::get(&format!("/{path}")).browser()).unwrap().status
 }
 
 fn listens(port: u16) -> bool {
     TcpStream::connect(("127.0.0.1", port)).is_ok()
+}
+
+/// For an Envoy that cannot load it.
+#[test]
+fn without_the_module() {
+    let folder = Folder::new(&folder("up-without-module")).unwrap();
+    let mut process = up(&folder, &["--once", "--no-module"]);
+    let mut status = None;
+    eventually("up --once --no-module ends", UP, || {
+        status = process.ended();
+        status.is_some()
+    });
+    let told = folder.read(LOG);
+    assert!(status.unwrap().success(), "{told}");
+    assert!(!told.contains("native") && told.contains("wasm-filter"), "{told}");
 }
 
 #[test]

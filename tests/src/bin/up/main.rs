@@ -6,6 +6,7 @@
 )]
 
 mod identity;
+mod native;
 mod pictures;
 mod rows;
 mod table;
@@ -18,21 +19,26 @@ use glacis_tests::failure::{Failure, Outcome, doing, exit};
 use glacis_tests::stack::{Ports, Processor, Stack};
 use glacis_tests::{envoy, ext_proc, ports};
 use identity::Identity;
+use native::Native;
 use tokio::signal::unix::{SignalKind, signal};
 
 const USAGE: &str = "\
-usage: up [--once] [--pictures FOLDER]
+usage: up [--once] [--no-module] [--pictures FOLDER]
 
-Starts Envoy with envoy-configs/quickstart/, ext-proc with the OWASP CRS and a sample upstream,
-and beside it an Envoy with envoy-configs/ext-authz/ for keys and limits; sends requests and attacks, shows what became of each, and stays up until Ctrl-C.
+Starts Envoy with envoy-configs/quickstart/, ext-proc with the OWASP CRS and a sample upstream.
+A second listener of the same Envoy runs the rules in the native module (envoy-configs/native/).
+An Envoy beside it has envoy-configs/ext-authz/ for keys and limits.
+Sends requests and attacks, shows what became of each, and stays up until Ctrl-C.
 
   --once             stop after the table; the status is 0 only if every answer was the expected one
+  --no-module        leave out the native module, for an Envoy that cannot load it (1.37)
   --pictures FOLDER  write pictures of ext-proc's page there, by Chromium, for documents";
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
 struct Options {
     once: bool,
+    no_module: bool,
     pictures: Option<PathBuf>,
 }
 
@@ -42,6 +48,7 @@ impl Options {
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--once" => options.once = true,
+                "--no-module" => options.no_module = true,
                 "--pictures" => options.pictures = Some(arguments.next()?.into()),
                 _ => return None,
             }
@@ -108,10 +115,19 @@ fn bring_up(options: &Options) -> Outcome<(Stack, Identity, bool)> {
         Some(_) => Processor::ExtProcWith("cost_sample: 1\n"),
         None => Processor::ExtProc,
     };
-    let stack = Stack::start(&folder(), ports, processor, &[])?;
+    let native = match options.no_module {
+        true => None,
+        false => Some(Native::new(ports, &folder())?),
+    };
+    let edit = native.as_ref().map(Native::edit);
+    let edits: Vec<_> = edit.iter().map(|(old, new)| (*old, new.as_str())).collect();
+    let stack = Stack::start(&folder(), ports, processor, &edits)?;
     let identity = Identity::start(&folder().join("ext-authz"), ports.upstream)?;
     println!("Up after {:.1} s", begun.elapsed().as_secs_f64());
     let mut results = rows::send_all(&stack)?;
+    if let Some(native) = &native {
+        results.extend(native.send_all(&stack)?);
+    }
     results.extend(identity.send_all()?);
     let good = results.iter().all(rows::Finding::is_good);
     println!("\n{}", table::of(&results));
@@ -123,7 +139,7 @@ fn bring_up(options: &Options) -> Outcome<(Stack, Identity, bool)> {
         pictures::take(&stack, folder)?;
     }
     if !options.once {
-        println!("{}", invitation(&stack, &identity));
+        println!("{}", invitation(&stack, &identity, native.as_ref()));
     }
     Ok((stack, identity, good))
 }
@@ -145,9 +161,16 @@ fn folder() -> PathBuf {
 }
 
 /// What to try now, and what to read then.
-fn invitation(stack: &Stack, identity: &Identity) -> String {
+fn invitation(stack: &Stack, identity: &Identity, native: Option<&Native>) -> String {
     let Ports { proxy, admin, ext_proc_admin, .. } = stack.ports;
     let (keys, authz_admin) = (identity.proxy, identity.admin);
+    let native = native.map(|native| {
+        let proxy = native.proxy;
+        format!(
+            "\n  the native module     curl -i \"http://localhost:{proxy}/echo?id=1%27%20OR%201%3D1--%20-\""
+        )
+    });
+    let native = native.unwrap_or_default();
     let (audit, access) = (stack.folder.file(ext_proc::AUDIT), stack.folder.file(envoy::LOG));
     format!(
         "
@@ -161,7 +184,7 @@ Try:
   Envoy                 curl -s http://localhost:{admin}/stats | grep -E \"glacis|ext_proc\"
   metrics of ext-proc   curl -s http://localhost:{ext_proc_admin}/metrics
   without a key         curl -i http://localhost:{keys}/orders/42
-  with a key            curl -i -H \"x-api-key: demo-key\" http://localhost:{keys}/orders/42
+  with a key            curl -i -H \"x-api-key: demo-key\" http://localhost:{keys}/orders/42{native}
   metrics of ext-authz  curl -s http://localhost:{authz_admin}/metrics
   audit records         tail -n 1 {}
   access log            tail {}

@@ -10,7 +10,7 @@ use glacis_tests::stack::Stack;
 use serde_json::Value;
 
 /// Who answers.
-const UPSTREAM: &str = "upstream";
+pub(crate) const UPSTREAM: &str = "upstream";
 const EXT_PROC: &str = "ext-proc";
 const WASM_FILTER: &str = "wasm-filter";
 const ENVOY: &str = "envoy";
@@ -22,12 +22,12 @@ const SUMMING_UP: [u64; 3] = [949, 959, 980];
 const LOGS: Duration = Duration::from_secs(10);
 
 /// A request to send.
-struct Row {
-    name: &'static str,
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
     /// Where the interesting part stands, for the reader.
-    sent: &'static str,
-    request: Request,
-    status: u16,
+    pub(crate) sent: &'static str,
+    pub(crate) request: Request,
+    pub(crate) status: u16,
     by: &'static str,
 }
 
@@ -61,7 +61,7 @@ impl Finding {
     }
 }
 
-fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     let json = "application/json";
     let form = "application/x-www-form-urlencoded";
     let upload = format!(
@@ -200,7 +200,7 @@ fn flood(stack: &Stack, from: Ipv4Addr) -> Outcome<Flood> {
 }
 
 /// The newest line of the access log about each client.
-fn logged(stack: &Stack, clients: &[Ipv4Addr]) -> Outcome<Vec<Value>> {
+pub(crate) fn logged(stack: &Stack, clients: &[Ipv4Addr]) -> Outcome<Vec<Value>> {
     let begun = Instant::now();
     loop {
         let lines = stack.access_log()?;
@@ -217,7 +217,7 @@ fn logged(stack: &Stack, clients: &[Ipv4Addr]) -> Outcome<Vec<Value>> {
 }
 
 /// The newest entry of a log about this client.
-fn record(log: &[Value], from: Ipv4Addr) -> Option<&Value> {
+pub(crate) fn record(log: &[Value], from: Ipv4Addr) -> Option<&Value> {
     let from = from.to_string();
     log.iter().rev().find(|line| {
         let client = line["client"].as_str().unwrap_or_default();
@@ -247,7 +247,8 @@ fn why(line: &Value, audit: Option<&Value>) -> String {
     }
 }
 
-fn rules(record: &Value) -> String {
+/// The first rule that matched with its message, and how many more did.
+pub(crate) fn rules(record: &Value) -> String {
     let rules = record["rules"].as_array().into_iter().flatten().filter_map(|rule| {
         let id = rule["id"].as_u64().filter(|id| !SUMMING_UP.contains(&(id / 1_000)))?;
         Some(format!("{id} {}", rule["msg"].as_str().unwrap_or_default()))
