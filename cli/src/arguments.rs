@@ -63,7 +63,7 @@ pub(crate) enum Command {
     Geo(GeoAction),
     /// Print virtual patches as rules, or for the wasm-filter
     Patches(PatchesOptions),
-    /// Show the breakers of a running Envoy, and what has passed uninspected
+    /// Show the breakers and the native module of a running Envoy, and what has passed uninspected
     Status(StatusOptions),
     /// Check an installation: configuration, rules, Envoy, running services
     Doctor(DoctorOptions),

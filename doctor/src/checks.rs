@@ -289,6 +289,12 @@ checks! {
     ENVOY_ADMIN_OPEN: "GD319", "Envoy's admin port open", Warning, Envoy,
         "Other machines reach Envoy's admin port, which can stop Envoy and shows its configuration.",
         "Bind it to 127.0.0.1.";
+    NATIVE_UNTESTED: "GD320", "native module in an untested Envoy", Warning, Envoy,
+        "The native module is tested with Envoy 1.38 to 1.40. Envoy promises the ABI of one release for the next one only.",
+        "Run a tested Envoy, or an upgraded module; `cargo xtask test` tries the module in each.";
+    RULES_TWICE: "GD321", "rules run twice", Warning, Envoy,
+        "A listener has the native module and ext_proc, and no route turns one of them off: each request is inspected twice.",
+        "Remove one of them, or divide the requests among them as envoy-configs/hybrid does (docs/choose.md).";
 
     NOT_READY: "GD401", "service not ready", Error, Service,
         "The service holds its readiness back: Envoy sends it no requests.",

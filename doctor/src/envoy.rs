@@ -82,6 +82,20 @@ impl Envoy {
         found
     }
 
+    /// Major and minor version of the Envoy whose dump this is.
+    pub(crate) fn version(&self) -> Option<(u64, u64)> {
+        let built = self.messages(|object| object.contains_key("user_agent_build_version"));
+        let version = built.first()?.pointer("/user_agent_build_version/version")?;
+        Some((bytes(version, "major_number")?, bytes(version, "minor_number")?))
+    }
+
+    /// Whether a route turns a filter of ours off.
+    pub(crate) fn divides(&self) -> bool {
+        let routes = self.messages(|object| object.contains_key("typed_per_filter_config"));
+        let mut configs = routes.iter().filter_map(|route| route.get("typed_per_filter_config"));
+        configs.any(|config| config.to_string().contains("disabled"))
+    }
+
     /// The smallest buffer of all routes that go somewhere, and the route it belongs to.
     pub(crate) fn smallest_buffer(&self) -> Option<(String, u64)> {
         let listeners = self.messages(|object| object.contains_key("filter_chains"));

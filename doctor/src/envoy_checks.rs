@@ -5,9 +5,9 @@ use serde_json::Value;
 use crate::{
     checks::{
         BODY_MODE, BUFFER_BELOW_BODY, BUFFER_OVERSTATED, BULKHEAD_SMALL, ENVOY_ADMIN_OPEN,
-        FAIL_OPEN_UNGUARDED, GUARD_ORDER, NO_CLIENT_ADDRESS, NO_FILTER, NO_GUARD, NO_HEALTH_CHECK,
-        NO_MODE_OVERRIDE, NO_OUTLIER_DETECTION, NOT_HTTP2, OBSERVABILITY_MODE, PANIC_THRESHOLD,
-        RECEIPTS_DROPPED, ROUTE_DISABLED, TIMEOUT_SHORT,
+        FAIL_OPEN_UNGUARDED, GUARD_ORDER, NATIVE_UNTESTED, NO_CLIENT_ADDRESS, NO_FILTER, NO_GUARD,
+        NO_HEALTH_CHECK, NO_MODE_OVERRIDE, NO_OUTLIER_DETECTION, NOT_HTTP2, OBSERVABILITY_MODE,
+        PANIC_THRESHOLD, RECEIPTS_DROPPED, ROUTE_DISABLED, RULES_TWICE, TIMEOUT_SHORT,
     },
     configuration::is_remote,
     envoy::{Envoy, Kind, Override, bytes, filters, milliseconds},
@@ -15,6 +15,8 @@ use crate::{
     settings::{Defaults, Settings},
 };
 
+/// The minor versions of Envoy 1 that the native module is tested with.
+const NATIVE_MINORS: core::ops::RangeInclusive<u64> = 38..=40;
 /// Envoy's own timeout of a message, in milliseconds.
 const MESSAGE_TIMEOUT: u64 = 200;
 /// Envoy's own limit of requests to a cluster.
@@ -33,6 +35,7 @@ pub(crate) fn check(envoy: &Envoy, settings: Option<&Settings>) -> Vec<Finding> 
         let detail = format!("{} HTTP connection managers", managers.len());
         found.push(Finding::new(NO_FILTER, "Envoy", &detail));
     }
+    found.extend(native(envoy, &all));
     let mut clusters = Vec::new();
     let mut uses_ext_proc = false;
     for (manager, kinds) in &all {
@@ -55,8 +58,10 @@ pub(crate) fn check(envoy: &Envoy, settings: Option<&Settings>) -> Vec<Finding> 
         }
     }
     if uses_ext_proc {
+        // Where both have the rules, the other one inspects such a route.
+        let is_hybrid = all.iter().any(|(_, kinds)| has_both(kinds));
         for (route, change) in envoy.overrides() {
-            if change == Override::Disabled {
+            if change == Override::Disabled && !is_hybrid {
                 found.push(Finding::new(
                     ROUTE_DISABLED,
                     &format!("route {route}"),
@@ -68,6 +73,31 @@ pub(crate) fn check(envoy: &Envoy, settings: Option<&Settings>) -> Vec<Finding> 
     }
     if let Some(address) = envoy.admin().filter(|address| is_remote(address)) {
         found.push(Finding::new(ENVOY_ADMIN_OPEN, "Envoy", &format!("admin address: {address}")));
+    }
+    found
+}
+
+fn has_both(kinds: &[(Kind, &Value)]) -> bool {
+    [Kind::ExtProc, Kind::Native].iter().all(|wanted| kinds.iter().any(|(kind, _)| kind == wanted))
+}
+
+/// Whether this Envoy and its other filters suit the native module.
+fn native(envoy: &Envoy, all: &[(&Value, Vec<(Kind, &Value)>)]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let has_native = |kinds: &[(Kind, &Value)]| kinds.iter().any(|(kind, _)| *kind == Kind::Native);
+    if all.iter().any(|(_, kinds)| has_native(kinds))
+        && let Some((major, minor)) = envoy.version()
+        && !(major == 1 && NATIVE_MINORS.contains(&minor))
+    {
+        let detail = format!("Envoy {major}.{minor}");
+        found.push(Finding::new(NATIVE_UNTESTED, "Envoy", &detail));
+    }
+    if !envoy.divides() {
+        for (manager, _) in all.iter().filter(|(_, kinds)| has_both(kinds)) {
+            let name = manager.get("stat_prefix").and_then(Value::as_str).unwrap_or("?");
+            let detail = "the native module and ext_proc, for every route";
+            found.push(Finding::new(RULES_TWICE, &format!("listener {name}"), detail));
+        }
     }
     found
 }

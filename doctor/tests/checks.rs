@@ -17,6 +17,13 @@ use serde_json::{Value, json};
 const NOW: u64 = 20_780 * 86_400 + 43_200;
 const DAY: u64 = 86_400;
 
+/// The native module as a filter.
+fn native() -> Value {
+    json!({"name": "glacis", "typed_config": {
+        "@type": "type.googleapis.com/envoy.DynamicModuleFilter", "dynamic_module_config": {"name": "glacis"},
+    }})
+}
+
 /// What is examined, all of it.
 struct Installation {
     now: u64,
@@ -304,6 +311,11 @@ const ENVOY: &[Row] = &[
     ("GD319", |it| {
         set(&mut it.envoy, "/admin/address/socket_address/address", json!("0.0.0.0"));
     }),
+    ("GD320", |it| {
+        it.filters()[0] = native();
+        it.envoy["node"] = json!({"user_agent_build_version": {"version": {"major_number": 1, "minor_number": 41}}});
+    }),
+    ("GD321", |it| it.filters().insert(0, native())),
 ];
 
 const SERVICE: &[Row] = &[

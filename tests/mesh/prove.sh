@@ -4,7 +4,7 @@
 # listens where others could reach it. The environment names every program; W is a folder for logs.
 set -euo pipefail
 
-readonly HERE=${GLACIS_ROOT:?}/tests/mesh IP=10.77.0.1 CERTS=/certs SDS=/sds
+readonly HERE=${GLACIS_ROOT:?}/tests/mesh IP=10.77.0.1 CERTS=/certs SDS=/sds MODULE=/opt/glacis
 readonly ATTACK="/?q=%27%20or%201%3D1%20--%20" W=${W:?}
 export KUBECONFIG=$W/kubeconfig PATH=${TOOLS:?}:$PATH HOME=$W
 failures=0
@@ -134,7 +134,8 @@ services() {
 }
 
 chart() { # VALUES
-    helm upgrade --install glacis "$GLACIS_ROOT/charts/glacis" --namespace glacis --values "$1" "${@:2}" >"$W/helm.txt" ||
+    # Without hooks: nothing here would run the Job that checks an upgrade.
+    helm upgrade --install glacis "$GLACIS_ROOT/charts/glacis" --no-hooks --namespace glacis --values "$1" "${@:2}" >"$W/helm.txt" ||
         { cat "$W/helm.txt"; exit 1; }
     # There is no controller that would do this: where the pods are.
     kubectl apply -f "$HERE/endpoints.yaml" >/dev/null
@@ -182,6 +183,16 @@ istio() {
     becomes "an attack is refused" 403 "http://127.0.0.1:18580$ATTACK"
     expect "an address that the wasm-filter denies" 403 --interface 127.0.0.9 http://127.0.0.1:18580/
     say "filters, as istiod pushed them: $(curl -s http://127.0.0.1:19903/config_dump | python3 "$HERE/filters.py" | tr '\n' ' ')"
+    say "the native module in the gateway, in place of ext-proc, and no service:"
+    chart "$HERE/istio-native.values.yaml"
+    stop ext-proc ext-authz
+    becomes "a request passes the gateway" 200 http://127.0.0.1:18480/
+    becomes "an attack is refused" 403 "http://127.0.0.1:18480$ATTACK"
+    expect "an attack in a body is refused" 403 -d "q=' or 1=1 -- " http://127.0.0.1:18480/
+    expect "an upload of 2 MiB passes" 200 -H Expect: -H "Host: shop.example" -F "file=@$W/body" http://127.0.0.1:18480/echo
+    expect "the route that is only watched" 200 "http://127.0.0.1:18480/watched$ATTACK"
+    expect "a route that is off" 200 "http://127.0.0.1:18480/static$ATTACK"
+    say "filters, as istiod pushed them: $(curl -s http://127.0.0.1:19902/config_dump | python3 "$HERE/filters.py" | tr '\n' ' ')"
     stop sidecar-envoy istio-envoy istiod
     kubectl delete -f "$HERE/istio.yaml" --wait=false >/dev/null
 }
@@ -258,8 +269,22 @@ envoy_gateway() {
     say "filters, as Envoy Gateway pushed them: $(curl -s http://127.0.0.1:19000/config_dump | python3 "$HERE/filters.py" | tr '\n' ' ')"
     stop ext-proc
     becomes "without ext-proc, fail closed" 503 http://127.0.0.1:18880/
+    say "the native module, in place of ext-proc, and no service:"
+    chart "$HERE/envoy-gateway-native.values.yaml"
+    kubectl -n shop patch gateway eg --type merge -p '{"spec": {"infrastructure": {"parametersRef": {"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "name": "glacis-native"}}}}' >/dev/null
+    stop ext-proc ext-authz
+    becomes "a request passes the gateway" 200 http://127.0.0.1:18880/
+    becomes "an attack is refused" 403 "http://127.0.0.1:18880$ATTACK"
+    expect "an attack in a body is refused" 403 -d "q=' or 1=1 -- " http://127.0.0.1:18880/
+    expect "an upload of 2 MiB passes" 200 -H Expect: -H "Host: shop.example" -F "file=@$W/body" http://127.0.0.1:18880/echo
+    expect "the route whose profile only watches" 200 "http://127.0.0.1:18880/watched$ATTACK"
+    wait_for 60 "the module's volume in the Deployment of Envoy" has_volume
+    say "ok      the Deployment of Envoy has the module's image as a volume"
+    say "filters, as Envoy Gateway pushed them: $(curl -s http://127.0.0.1:19000/config_dump | python3 "$HERE/filters.py" | tr '\n' ' ')"
     stop eg-envoy envoy-gateway
 }
+
+has_volume() { kubectl -n envoy-gateway-system get deployments -o json >"$W/deployments.json" && grep -q '"reference": "glacis-native:' "$W/deployments.json"; }
 
 guarded() { curl -s http://127.0.0.1:19000/config_dump >"$W/config_dump.json" && grep -q glacis-guard "$W/config_dump.json"; }
 
@@ -274,9 +299,12 @@ envoy_of_gateway() {
     test -s "$W/eg-envoy.yaml" -a -s "$W/sds/xds-trusted-ca.json"
 }
 
-cleanup() { stop eg-envoy envoy-gateway sidecar-envoy istio-envoy istiod ext-proc ext-authz upstream kube-apiserver; sleep 0.5; stop etcd; rmdir $CERTS $SDS 2>/dev/null || true; }
+cleanup() { stop eg-envoy envoy-gateway sidecar-envoy istio-envoy istiod ext-proc ext-authz upstream kube-apiserver; sleep 0.5; stop etcd; umount $MODULE 2>/dev/null; rmdir $CERTS $SDS $MODULE 2>/dev/null || true; }
 trap cleanup EXIT
 head -c 2097152 /dev/zero | tr '\0' 'x' >"$W/body"
+# What a pod's volume of the native module's image has.
+mkdir -p $MODULE && mount -t tmpfs none $MODULE
+sh "$GLACIS_ROOT/images/module.sh" $MODULE "$GLACIS_ENVOY_MODULE" "$GLACIS_CRS_DIR"
 network
 kubernetes
 every_object

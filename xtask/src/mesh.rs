@@ -77,9 +77,11 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     report.map_or(Ok(()), |file| write_report(&work.join("told.txt"), file)).and(outcome)
 }
 
-/// Ours as they are shipped, since rules have a deadline; and the sample upstream.
+/// Ours as they are shipped, since rules have a deadline; and the sample upstream. `--lib` has the native module made.
 fn build() -> Outcome<Artifacts> {
-    cargo::programs(&["glacis-ext-proc", "glacis-ext-authz", "sample-upstream"])
+    let programs =
+        ["--bin", "glacis-ext-proc", "--bin", "glacis-ext-authz", "--bin", "sample-upstream"];
+    cargo::build(&[&["--workspace", "--release", "--lib"][..], &programs].concat())
 }
 
 /// What the script has told, under a heading.

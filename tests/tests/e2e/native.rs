@@ -4,6 +4,7 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::scope;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use glacis_tests::http::{Connection, Request};
 use glacis_tests::log::Folder;
 use glacis_tests::stack::{Ports, Processor, Stack};
 use glacis_tests::{http2, native as stack, settings};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Own, access_log, client, eventually, folder, native, shared};
 
@@ -34,6 +35,35 @@ fn counted(stack: &Stack, name: &str) -> u64 {
 fn rulesets_in_use(stack: &Stack) -> Vec<String> {
     let gauges = stack.envoy.stats("glacis_ruleset_info").unwrap();
     gauges.into_iter().filter(|(_, value)| *value == 1).map(|(name, _)| name).collect()
+}
+
+/// `glacis status` shows which listener has the module, and its rules after the first request.
+#[test]
+fn status_shows_the_module() {
+    let own = Own::native("native-status", &["mode: detection"], &[]);
+    let status = || {
+        let mut command = Command::new(settings::cli().unwrap());
+        let admin = own.0.envoy.admin().to_string();
+        let output = command.args(["status", "--json", "--admin", &admin]).output().unwrap();
+        let status: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {:?}", String::from_utf8(output.stderr)));
+        assert!(output.status.success(), "{status}");
+        status["native"].clone()
+    };
+    let filters = json!([
+        {"listener": "glacis", "filter": "glacis", "module": "glacis", "off_by_default": false}
+    ]);
+    let before = status();
+    assert_eq!((&before["filters"], &before["version"]), (&filters, &Value::Null));
+    let from = client();
+    assert_eq!(own.0.send(from, &attack("/echo")).unwrap().status, 200);
+    eventually("the rules are shown", Duration::from_secs(5), || !status()["version"].is_null());
+    let after = status();
+    assert_eq!(after["filters"], filters);
+    assert_eq!(after["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(after["rulesets"][0]["mode"], "detection");
+    assert_eq!(after["requests"], json!({"allow": 1}));
+    assert_eq!(after["rulesets"][0]["hash"], receipt(&own.0, from)["ruleset"]);
 }
 
 /// A receipt without what differs from one request to the next.

@@ -12,6 +12,8 @@ const FILES: &[(&str, &str, &str)] = &[
     ("istio-waypoint", "istio", "istio/waypoint.yaml"),
     ("envoy-gateway", "envoy-gateway", "envoy-gateway/route.yaml"),
     ("gateway-api", "envoy-gateway", "envoy-gateway/gateway.yaml"),
+    ("native", "envoy-gateway", "envoy-gateway/native.yaml"),
+    ("native", "istio", "istio/native.yaml"),
 ];
 
 pub(super) fn compare(helm: &Helm, write: bool) -> Outcome<Vec<String>> {

@@ -33,6 +33,18 @@ const NOTES: &[(&str, &[&str], &[&str])] = &[
         &["2. Nothing is blocked"],
         &["WARNING"],
     ),
+    (
+        "{image: {registry: r}, extProc: {enabled: false}, attach: {istio: {a: {kind: gateway, namespace: a, native: true}},
+          envoyGateway: {b: {namespace: a, native: true, envoyProxy: p, targetRefs: [{kind: Gateway, name: eg}]}}}}",
+        &["r/glacis-native:", "sidecar.istio.io/userVolume:", "parametersRef: {group: gateway.envoyproxy.io, kind: EnvoyProxy, name: p}", "1. Nothing runs here", "2. Nothing is blocked: native.config.mode"],
+        &["WARNING", "glacis-ext-proc", "rollout status"],
+    ),
+    (
+        "{image: {registry: r}, native: {volume: init}, attach: {istio: {a: {kind: gateway, namespace: a, native: true}},
+          envoyGateway: {b: {namespace: a, native: true, targetRefs: [{kind: Gateway, name: eg}]}}}}",
+        &["r/glacis-native-init:", "your EnvoyProxy needs the native module"],
+        &["sidecar.istio.io/userVolume:"],
+    ),
 ];
 
 pub(super) fn check(helm: &Helm) -> Outcome<()> {

@@ -175,6 +175,47 @@ const REFUSED: &[(&[&str], &str)] = &[
         ],
         "attach.envoyGateway.b.caConfigMap: another attachment has \"one\"",
     ),
+    (&["native.volume=hostPath"], "/native/volume"),
+    (
+        &[
+            "attach.istio.a.kind=gateway",
+            "attach.istio.a.namespace=a",
+            "attach.istio.a.native=true",
+            "attach.istio.a.extProc=true",
+        ],
+        "attach.istio.a: with native: true the module has the rules",
+    ),
+    (
+        &[
+            "attach.istio.a.kind=gateway",
+            "attach.istio.a.namespace=a",
+            "attach.istio.a.native=true",
+            "attach.istio.a.routes[0].name=x",
+            "attach.istio.a.routes[0].failOpen=true",
+        ],
+        "remove failOpen from the route x",
+    ),
+    (
+        &[
+            "attach.envoyGateway.a.namespace=a",
+            "attach.envoyGateway.a.targetRefs[0].kind=Gateway",
+            "attach.envoyGateway.a.targetRefs[0].name=eg",
+            "attach.envoyGateway.a.native=true",
+            "attach.envoyGateway.a.failOpen=true",
+        ],
+        "attach.envoyGateway.a.failOpen: the native module has no failure mode",
+    ),
+    (
+        &[
+            "tokens.grpc=false",
+            "attach.envoyGateway.a.namespace=a",
+            "attach.envoyGateway.a.targetRefs[0].kind=Gateway",
+            "attach.envoyGateway.a.targetRefs[0].name=eg",
+            "attach.envoyGateway.a.unguarded=true",
+            "attach.envoyGateway.a.envoyProxy=p",
+        ],
+        "write native: true beside it",
+    ),
 ];
 
 pub(super) fn check(helm: &Helm) -> Outcome<()> {
