@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::support::Own;
 
 /// The ids of what is found, and the exit status.
-fn doctor(arguments: &[String]) -> (Vec<String>, Option<i32>) {
+pub(crate) fn doctor(arguments: &[String]) -> (Vec<String>, Option<i32>) {
     let mut command = Command::new(settings::cli().unwrap());
     let output = command.args(["doctor", "--format", "json"]).args(arguments).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -34,7 +34,7 @@ fn of_stack(own: &Own) -> Vec<String> {
     .to_vec()
 }
 
-fn of_file(path: &Path) -> Vec<String> {
+pub(crate) fn of_file(path: &Path) -> Vec<String> {
     vec!["--envoy".to_owned(), path.display().to_string()]
 }
 

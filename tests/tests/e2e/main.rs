@@ -41,6 +41,7 @@ mod grpc;
 mod headers;
 mod http3;
 mod http_bench;
+mod hybrid;
 mod large_bodies;
 mod leases;
 mod limits;
