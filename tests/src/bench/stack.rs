@@ -30,6 +30,9 @@ const START_FOR_EACH_PROFILE: Duration = Duration::from_secs(1);
 struct Stack {
     #[serde(default)]
     envoy: Option<Vec<String>>,
+    /// The file of its routes; without it there is one for all.
+    #[serde(default)]
+    routes: Option<String>,
     #[serde(default)]
     ext_proc: Option<String>,
     #[serde(default)]
@@ -241,13 +244,12 @@ impl Starter {
     fn envoy(&mut self) -> Outcome<()> {
         let mut filters = String::new();
         for name in self.stack.envoy.clone().unwrap_or_default() {
-            for line in self.read(&format!("filters/{name}.yaml"))?.lines() {
-                filters.push_str("          ");
-                filters.push_str(line);
-                filters.push('\n');
-            }
+            filters.push_str(&indented(&self.read(&format!("filters/{name}.yaml"))?, 10));
         }
-        let text = self.read("envoy.yaml")?.replace("@FILTERS@\n", &filters);
+        let routes = self.stack.routes.as_deref().unwrap_or("all");
+        let routes = indented(&self.read(&format!("routes/{routes}.yaml"))?, 14);
+        let text = self.read("envoy.yaml")?;
+        let text = text.replace("@FILTERS@\n", &filters).replace("@ROUTES@\n", &routes);
         let config = self.folder.write("envoy.yaml", &self.filled(&text)?)?;
         let mut command = Command::new(settings::envoy()?);
         find_modules(&mut command);
@@ -361,6 +363,12 @@ fn named_file(variable: &str) -> Outcome<PathBuf> {
 
 fn needed_file(variable: &str) -> Result<(), Missing> {
     named_file(variable).map(drop).map_err(|failure| Missing::Peer(failure.to_string()))
+}
+
+/// The lines of a text, each behind so many blanks.
+fn indented(text: &str, blanks: usize) -> String {
+    let blanks = " ".repeat(blanks);
+    text.lines().map(|line| format!("{blanks}{line}\n")).collect()
 }
 
 /// A copy of CRS with an empty line before each rule: the parser of ModSecurity 3.0.9 takes a rule without actions to go on

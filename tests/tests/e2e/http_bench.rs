@@ -18,7 +18,7 @@ fn benches_run_and_check_answers() {
     assert!(made.unwrap().success());
     for (name, stacks) in [
         ("barbacana", &["crs", "first-verdict"][..]),
-        ("boundary", &["native"]),
+        ("boundary", &["native", "hybrid"]),
         ("crowdsec", &["patches", "out-of-band"]),
         ("proxies", &["upstream", "envoy-empty-ext-proc"]),
         ("curves", &["crs-pl4"]),
