@@ -7,6 +7,7 @@
 //! Each hook catches panics. Envoy then answers the client with 503 and the details `glacis_fault`.
 #![allow(unsafe_code, reason = "the one file that speaks Envoy's ABI")]
 
+mod calls;
 mod hooks;
 #[cfg(test)]
 mod tests;
@@ -169,6 +170,15 @@ callbacks! {
     http_filter_scheduler_delete: fn(Object),
     http_filter_continue_decoding: fn(Object),
     http_filter_continue_encoding: fn(Object),
+    http_get_filter_state_bytes: fn(Object, Buf, *mut Buf) -> bool,
+    http_set_filter_state_bytes: fn(Object, Buf, Buf) -> bool,
+    http_add_header: fn(Object, i32, Buf, Buf) -> bool,
+    http_filter_set_gauge: fn(Object, usize, *const Buf, usize, u64) -> i32,
+    http_filter_config_define_gauge: fn(Object, Buf, *const Buf, usize, *mut usize) -> i32,
+    http_filter_config_scheduler_new: fn(Object) -> Object,
+    http_filter_config_scheduler_commit: fn(Object, u64),
+    http_filter_config_scheduler_delete: fn(Object),
+    http_filter_config_http_callout: fn(Object, *mut u64, Buf, *const Pair, usize, Buf, u64) -> i32,
     ;
     http_set_dynamic_metadata_struct: fn(Object, Buf, Buf),
 }

@@ -566,7 +566,7 @@ impl<W: Wake> Exchange<W> {
 }
 
 /// Whether Envoy takes a request for one of gRPC (`Grpc::Common::isGrpcRequestHeaders`).
-fn is_grpc_for_envoy(headers: &[Header<'_>]) -> bool {
+pub(crate) fn is_grpc_for_envoy(headers: &[Header<'_>]) -> bool {
     let media_type = find(headers, b"content-type").unwrap_or_default();
     let rest = media_type.strip_prefix(b"application/grpc");
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))

@@ -10,6 +10,7 @@
 #![deny(unsafe_code)]
 
 mod abi;
+mod checks;
 pub mod config;
 mod exchange;
 mod filter;
@@ -19,6 +20,7 @@ mod metadata;
 mod metrics;
 mod programs;
 mod reload;
+mod role;
 mod route;
 mod rulesets;
 mod shared;

@@ -1,7 +1,7 @@
 //! The boundary between Envoy and the filter, free of `unsafe` code: what a filter may do with a stream while one of its
 //! hooks runs, and what Envoy does after the hook. `abi` implements it for Envoy, tests implement it for themselves.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use glacis_inspector::{Header, Reply};
 
@@ -116,6 +116,44 @@ pub(crate) trait Stream {
     fn waker(&mut self, reason: Wakeup) -> Option<Self::Waker>;
 }
 
+/// Filter state of a stream, and what else the checks need of one.
+pub(crate) trait FilterState: Stream {
+    /// What `read` makes of a text in filter state.
+    fn filter_state<T>(&self, name: &str, read: impl FnOnce(&[u8]) -> T) -> Option<T>;
+
+    /// Sets a text in filter state. Envoy's ABI makes it read-only: a text that is there already stays.
+    fn set_filter_state(&mut self, name: &str, text: &str);
+
+    /// Adds a header beside those of the same name.
+    fn add_header(&mut self, map: HeaderMap, name: &str, value: &str);
+
+    /// Sets a gauge without labels.
+    fn set_gauge(&mut self, metric: MetricId, value: u64);
+}
+
+/// Envoy's side of a configuration, while one of its own hooks runs: on Envoy's main thread.
+pub(crate) trait Calls {
+    /// Makes an HTTP call to a cluster. Returns its number, which the answer has; `None` if Envoy makes no call.
+    fn call(
+        &mut self,
+        cluster: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+        timeout: Duration,
+    ) -> Option<u64>;
+}
+
+/// The answer to an HTTP call, in Envoy's memory.
+#[derive(Debug)]
+pub(crate) struct Called<'h> {
+    /// The number of the call.
+    pub(crate) number: u64,
+    /// Headers, with `:status`; empty if there was no answer.
+    pub(crate) headers: Vec<Header<'h>>,
+    /// The pieces of the body.
+    pub(crate) body: Vec<&'h [u8]>,
+}
+
 /// Why a stream is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wakeup {
@@ -143,6 +181,18 @@ pub(crate) trait Metrics {
 
     /// Defines a histogram with labels; `None` if Envoy refuses it.
     fn histogram(&mut self, name: &str, labels: &[&str]) -> Option<MetricId>;
+}
+
+/// What the configuration of checks needs of Envoy while it is made.
+pub(crate) trait Setup: Metrics {
+    /// Wakes the configuration from other threads.
+    type Waker: Wake;
+
+    /// Defines a gauge without labels; `None` if Envoy refuses it.
+    fn gauge(&mut self, name: &str) -> Option<MetricId>;
+
+    /// Calls the hook `scheduled` of the configuration on Envoy's main thread; `None` if Envoy has no scheduler for it.
+    fn waker(&mut self) -> Option<Self::Waker>;
 }
 
 /// What Envoy does after a hook.

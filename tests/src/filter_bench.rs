@@ -1,6 +1,6 @@
-//! What the wasm-filter costs a request in Envoy: `cargo xtask bench filter`.
+//! What the checks cost a request in Envoy, in WASM and in the native module: `cargo xtask bench filter`.
 //!
-//! One Envoy with one worker has five listeners that differ in their filters. The same requests go to them in turn,
+//! One Envoy with one worker has six listeners that differ in their filters. The same requests go to them in turn,
 //! in short slices, so that what else the machine does falls on all of them.
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use glacis_limits::geo::{Country, CountryTable};
 use serde_json::json;
 
-use crate::bench::measure::resident_bytes;
+use crate::bench::measure::{cpu_seconds, resident_bytes};
 use crate::bench::stack::bundle;
 use crate::decisions::{Seen, load, open, summary};
 use crate::envoy::Envoy;
@@ -23,7 +23,16 @@ use crate::log::Folder;
 use crate::{ports, settings};
 
 /// The listeners, in the order of all results.
-pub const TARGETS: [&str; 5] = ["none", "empty", "native", "filter", "first-verdict"];
+pub const TARGETS: [&str; 6] = ["none", "empty", "native", "filter", "first-verdict", "checks"];
+
+/// What was seen of one listener.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// How long answers took.
+    pub seen: Seen,
+    /// CPU time of Envoy for a request, in µs.
+    pub cpu_us: f64,
+}
 
 /// Networks on the deny list, in ours and in Envoy's own.
 const NETWORKS: u32 = 1_000;
@@ -35,7 +44,7 @@ const COUNTRIES: u32 = 250_000;
 #[derive(Debug)]
 pub struct Bench {
     envoy: Envoy,
-    ports: [u16; 5],
+    ports: [u16; 6],
 }
 
 impl Bench {
@@ -46,8 +55,9 @@ impl Bench {
     /// If something is missing or does not start.
     pub fn start(folder: &Path) -> Outcome<Self> {
         let folder = Folder::new(folder)?;
-        let [admin, a, b, c, d, e] = ports::free()?;
-        let ports = [a, b, c, d, e];
+        let [admin, a, b, c, d, e, f] = ports::free()?;
+        let ports = [a, b, c, d, e, f];
+        settings::envoy_module()?;
         let empty = folder.file("empty.wasm");
         std::fs::write(&empty, empty_module()).map_err(io("write", &empty))?;
         let port = |port: u16| format!("port_value: {port}}}");
@@ -63,6 +73,7 @@ impl Bench {
                 ("port_value: 10013}", port(c)),
                 ("port_value: 10014}", port(d)),
                 ("port_value: 10015}", port(e)),
+                ("port_value: 10016}", port(f)),
                 ("EMPTY", empty.display().to_string()),
                 ("FILTER", settings::wasm()?.display().to_string()),
                 ("ENGINE", settings::wasm_with_engine()?.display().to_string()),
@@ -81,25 +92,33 @@ impl Bench {
     /// # Errors
     ///
     /// If an answer is another than 200, or there is none.
-    pub fn run(&self, connections: usize, rounds: usize, slice: Duration) -> Outcome<[Seen; 5]> {
+    pub fn run(&mut self, connections: usize, rounds: usize, slice: Duration) -> Outcome<[Row; 6]> {
         let request = Request::get("/products/42?page=2&q=winter%20coat").browser();
         let requests = [(request.bytes(), 200)];
         let mut clients = Vec::new();
         for port in self.ports {
             clients.push(open(port, connections)?);
         }
-        let mut times: [Vec<u32>; 5] = Default::default();
+        let process = self.envoy.process().id();
+        let (mut times, mut cpu): ([Vec<u32>; 6], [f64; 6]) = Default::default();
         for round in 0..=rounds {
-            for (clients, times) in clients.iter_mut().zip(&mut times) {
+            for ((clients, times), cpu) in clients.iter_mut().zip(&mut times).zip(&mut cpu) {
+                let before = cpu_seconds(process)?;
                 let seen = load(clients, &requests, slice)?;
                 // The first round warms up.
                 if round > 0 {
                     times.extend(seen);
+                    *cpu += cpu_seconds(process)? - before;
                 }
             }
         }
         let seconds = slice.as_secs_f64() * rounds as f64;
-        Ok(times.map(|times| summary(times, 0.0, seconds)))
+        let mut cpu = cpu.into_iter();
+        Ok(times.map(|times| {
+            let seen = summary(times, 0.0, seconds);
+            let cpu_us = cpu.next().unwrap_or(f64::NAN) * 1e6 / seen.count.max(1) as f64;
+            Row { seen, cpu_us }
+        }))
     }
 
     /// Bytes of Envoy in memory, with everything loaded. Of each module it has three VMs: one for the worker and two of the
@@ -114,8 +133,8 @@ impl Bench {
 }
 
 /// The throughput of a listener as a share of another's.
-pub fn share(seen: &[Seen; 5], of: usize, beside: usize) -> f64 {
-    let per_second = |target: usize| seen.get(target).map_or(f64::NAN, |seen| seen.per_second);
+pub fn share(rows: &[Row; 6], of: usize, beside: usize) -> f64 {
+    let per_second = |target: usize| rows.get(target).map_or(f64::NAN, |row| row.seen.per_second);
     per_second(of) / per_second(beside)
 }
 

@@ -1,9 +1,7 @@
 //! What is counted in Envoy's statistics.
 
-use crate::feed::Feed;
-use crate::guard::Found;
-use crate::host::{self, Counter, Tally};
-use crate::policy::{Judgement, PASSED, Reason, Verdict};
+use crate::host::{Counter, Tally};
+use glacis_policy::{Class, Event, Found, Judged, NO_CONFIGURATION, PASSED};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -21,12 +19,12 @@ pub(crate) struct Counters {
     passed_in_words: Tally,
     errors: Counter,
     crowded: Counter,
-    pub(crate) list_changes: Counter,
+    list_changes: Counter,
     list_failures: Counter,
-    pub(crate) list_entries: Counter,
-    pub(crate) lists_stale: Counter,
-    pub(crate) lease_calls: Counter,
-    pub(crate) lease_failures: Counter,
+    list_entries: Counter,
+    lists_stale: Counter,
+    lease_calls: Counter,
+    lease_failures: Counter,
     lease_away: Counter,
     pending_bodies: Tally,
     bodies_cut: Counter,
@@ -77,7 +75,7 @@ impl Counters {
     }
 
     /// Counts a request by its verdict in words, as filter state has it.
-    pub(crate) fn count_verdict(&self, property: &str) {
+    fn count_verdict(&self, property: &str) {
         if property == PASSED {
             return self.passed_in_words.increment();
         }
@@ -108,11 +106,15 @@ impl Counters {
         self.bodies_cut.increment();
     }
 
-    /// Counts a list that could not be fetched, and logs why if that is not in the log.
-    pub(crate) fn failed_list(&self, feed: &mut Feed, failure: &str) {
-        self.list_failures.increment();
-        if feed.is_news(failure) {
-            host::log_error(failure);
+    /// Counts what happened between requests.
+    pub(crate) fn happened(&self, event: Event) {
+        match event {
+            Event::ListChanged => self.list_changes.increment(),
+            Event::ListFailed => self.list_failures.increment(),
+            Event::ListEntries(entries) => self.list_entries.record(entries),
+            Event::ListsStale(lists) => self.lists_stale.record(lists),
+            Event::LeaseCalled => self.lease_calls.increment(),
+            Event::LeaseFailed => self.lease_failures.increment(),
         }
     }
 
@@ -131,34 +133,23 @@ impl Counters {
     }
 
     /// Counts a request.
-    pub(crate) fn count(&self, judgement: &Judgement) {
-        match judgement.verdict {
-            Verdict::DeniedByList
-            | Verdict::DeniedByCountry
-            | Verdict::DeniedByAsn
-            | Verdict::DeniedAsBot(_)
-            | Verdict::DeniedByPatch(_)
-            | Verdict::TooLong => self.denied.increment(),
-            Verdict::ShadowDeniedByList
-            | Verdict::ShadowDeniedByCountry
-            | Verdict::ShadowDeniedByAsn
-            | Verdict::ShadowDeniedAsBot(_)
-            | Verdict::ShadowDeniedByPatch(_)
-            | Verdict::ShadowTooLong => self.shadow_denied.increment(),
-            Verdict::Limited(..) | Verdict::TooManyBodies => self.limited.increment(),
-            Verdict::ShadowLimited(..) | Verdict::ShadowTooManyBodies => {
-                self.shadow_limited.increment();
-            }
-            Verdict::AllowedByList | Verdict::Passed => self.passed.increment(),
-            Verdict::Undecided(..) => self.errors.increment(),
+    pub(crate) fn count(&self, judged: &Judged<'_>) {
+        self.count_verdict(&judged.verdict);
+        match judged.class {
+            Class::Denied => self.denied.increment(),
+            Class::ShadowDenied => self.shadow_denied.increment(),
+            Class::Limited => self.limited.increment(),
+            Class::ShadowLimited => self.shadow_limited.increment(),
+            Class::Passed => self.passed.increment(),
+            Class::Error => self.errors.increment(),
         }
-        if judgement.unrecorded {
+        if judged.unrecorded {
             self.errors.increment();
         }
-        if judgement.crowded {
+        if judged.crowded {
             self.crowded.increment();
         }
-        if judgement.away {
+        if judged.away {
             self.lease_away.increment();
         }
     }
@@ -166,7 +157,7 @@ impl Counters {
 
 impl Unconfigured {
     pub(crate) fn new() -> Self {
-        let in_words = verdict_counter(Reason::NoConfiguration.property());
+        let in_words = verdict_counter(NO_CONFIGURATION);
         Self { errors: Counter::new(ERRORS), in_words: Counter::new(&in_words) }
     }
 

@@ -24,16 +24,13 @@ pub(crate) struct Request<'a> {
 #[cfg(feature = "engine")]
 mod with_engine {
     use super::Request;
-    use crate::config;
-    use crate::config::RuleText;
-    use crate::facts::Facts;
     use crate::host;
-    use crate::rate_limit::Applies;
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
     use glacis_inspector::{
         FirstVerdict as Judge, Header, RequestHead, RuleBundle, parse_endpoint, request_id,
     };
+    use glacis_policy::{Applies, Facts, FirstVerdict as Config, RuleText};
     use std::cell::RefCell;
     use std::sync::Arc;
     use std::time::Duration;
@@ -48,7 +45,7 @@ mod with_engine {
 
     impl FirstVerdict {
         /// Reads and compiles the rules, which takes a second or so.
-        pub(crate) fn new(config: config::FirstVerdict, trusted_hops: u8) -> Result<Self, String> {
+        pub(crate) fn new(config: Config, trusted_hops: u8) -> Result<Self, String> {
             let bundle = match config.rules {
                 RuleText::Bundle(text) => unpack(text)?,
                 RuleText::Seclang(text) => RuleBundle::of_text("first_verdict.seclang", &text),
@@ -110,15 +107,14 @@ mod with_engine {
 #[cfg(not(feature = "engine"))]
 mod without_engine {
     use super::Request;
-    use crate::config;
-    use crate::facts::Facts;
+    use glacis_policy::{Facts, FirstVerdict as Config};
 
     /// There are none: the engine is not in this module.
     #[derive(Debug)]
     pub(crate) enum FirstVerdict {}
 
     impl FirstVerdict {
-        pub(crate) fn new(_config: config::FirstVerdict, _hops: u8) -> Result<Self, String> {
+        pub(crate) fn new(_config: Config, _hops: u8) -> Result<Self, String> {
             Err("first_verdict: the engine is not in this module; take \
                  glacis_wasm_filter_engine.wasm"
                 .to_owned())

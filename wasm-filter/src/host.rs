@@ -7,13 +7,12 @@
 //! callback that it belongs to, a header is read as bytes, and a property is set only while there
 //! is a stream.
 
-use crate::answer::{Answer, Field};
-use crate::facts::Request;
-use crate::feed::{self, Feed, Response, Source};
-use crate::lease::RESPONSE_BYTES_MAX;
-use crate::shared::{HostError, Mark, SharedData, Stored, WriteError};
 use glacis_limits::field::is_same_name;
 use glacis_limits::lease::wire;
+use glacis_policy::{
+    Answer, BODY_BYTES_MAX, Field, HostError, HttpCall, LEASE_RESPONSE_BYTES_MAX, LeaseCall, Mark,
+    Note, Request, Response, SharedData, Stored, WriteError,
+};
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, LogLevel, MapType, MetricType, Status};
 use std::borrow::Cow;
@@ -28,19 +27,9 @@ use std::time::{Duration, UNIX_EPOCH};
 /// write exactly this one, an update would be lost, and nothing else.
 const VERSION_OF_ABSENT: u32 = u32::MAX;
 
-/// The name of the property that holds the verdict. Envoy keeps it as filter state
-/// `wasm.glacis.wasm`, which a client cannot set.
-const VERDICT_PROPERTY: &str = "glacis.wasm";
-const TAGS_PROPERTY: &str = "glacis.tags";
-const COUNTRY_PROPERTY: &str = "glacis.country";
 /// Filter state `wasm.glacis.first_verdict`.
 const FIRST_VERDICT_PROPERTY: &str = "glacis.first_verdict";
 const GUARD_PROPERTY: &str = "glacis.guard";
-const BOT_SCORE_PROPERTY: &str = "glacis.bot_score";
-const BOT_SCORE_HEADER: &str = "x-glacis-bot-score";
-const ASN_PROPERTY: &str = "glacis.asn";
-const ASN_HEADER: &str = "x-glacis-asn";
-const COUNTRY_HEADER: &str = "x-glacis-country";
 
 /// Shared data of the proxy, which the workers of one process have in common.
 #[derive(Clone, Copy, Debug)]
@@ -211,49 +200,14 @@ pub(crate) fn request_id() -> Option<Vec<u8>> {
     hostcalls::get_property(vec!["request", "id"]).ok().flatten()
 }
 
-/// Notes the verdict for access logs and later filters. It is of no use to the decision, so a
-/// failure is not looked at.
-pub(crate) fn note_verdict(verdict: &str) {
-    let _ = hostcalls::set_property(vec![VERDICT_PROPERTY], Some(verdict.as_bytes()));
-}
-
-/// Notes the tags that lists give to the client's address, as filter state `wasm.glacis.tags`.
-pub(crate) fn note_tags(tags: &str) {
-    let _ = hostcalls::set_property(vec![TAGS_PROPERTY], Some(tags.as_bytes()));
-}
-
-/// Notes the country of the client's address, as filter state `wasm.glacis.country`, and for the
-/// upstream and filters in between in a header field, in place of one that the client has made up.
-pub(crate) fn note_country(country: &str, header: bool) {
-    let _ = hostcalls::set_property(vec![COUNTRY_PROPERTY], Some(country.as_bytes()));
-    if header {
-        let _ =
-            hostcalls::set_map_value(MapType::HttpRequestHeaders, COUNTRY_HEADER, Some(country));
+/// Notes something for access logs, later filters and the upstream: as filter state `wasm.` and its name, which a client
+/// cannot set, and as a header field. It is of no use to the decision, so a failure is not looked at.
+pub(crate) fn note(note: &Note) {
+    if let Some(name) = note.state {
+        let _ = hostcalls::set_property(vec![name], Some(note.text.as_bytes()));
     }
-}
-
-/// Notes the autonomous system of the client's address, as filter state `wasm.glacis.asn`, and in a
-/// header field as the country.
-pub(crate) fn note_asn(number: u32, header: bool) {
-    let number = number.to_string();
-    let _ = hostcalls::set_property(vec![ASN_PROPERTY], Some(number.as_bytes()));
-    if header {
-        let _ = hostcalls::set_map_value(MapType::HttpRequestHeaders, ASN_HEADER, Some(&number));
-    }
-}
-
-/// Notes how unlike a browser the request is, as filter state `wasm.glacis.bot_score` unless it is 0, and in
-/// a header field as the country.
-pub(crate) fn note_bot_score(score: u8, header: bool) {
-    // Most requests have 0, and filter state costs as much as a check.
-    if score == 0 && !header {
-        return;
-    }
-    let score = score.to_string();
-    let _ = hostcalls::set_property(vec![BOT_SCORE_PROPERTY], Some(score.as_bytes()));
-    if header {
-        let _ =
-            hostcalls::set_map_value(MapType::HttpRequestHeaders, BOT_SCORE_HEADER, Some(&score));
+    if let Some(name) = note.header {
+        let _ = hostcalls::set_map_value(MapType::HttpRequestHeaders, name, Some(&note.text));
     }
 }
 
@@ -275,26 +229,26 @@ pub(crate) fn tick_every(period: Duration) {
 }
 
 /// Makes a call for a list; the number of the call, if Envoy makes it.
-pub(crate) fn call(feed: &Feed) -> Option<u32> {
-    let Source { cluster, timeout, .. } = &feed.source;
-    hostcalls::dispatch_http_call(cluster, feed.request(), None, Vec::new(), *timeout).ok()
+pub(crate) fn call(call: &HttpCall<'_>) -> Option<u64> {
+    let fields = call.fields.clone();
+    let number =
+        hostcalls::dispatch_http_call(call.cluster, fields, None, Vec::new(), call.timeout);
+    number.ok().map(u64::from)
 }
 
 /// Makes a call to a lender, with its token if it asks for one; the number of the call, if Envoy makes it.
 ///
 /// Envoy takes the text for a serialised `GrpcService` if it can be read as one, which the name of
 /// a cluster may be by accident; the SDK panics at what Envoy says then. So it is one.
-pub(crate) fn lease_call(
-    (cluster, token): (&str, Option<&str>),
-    question: &[u8],
-    timeout: Duration,
-) -> Option<u32> {
-    let service = grpc_service(cluster)?;
+pub(crate) fn lease_call(call: &LeaseCall<'_>) -> Option<u64> {
+    let service = grpc_service(call.cluster)?;
     let (name, method) = (wire::SERVICE, wire::METHOD);
-    let authorization = token.map(|token| format!("Bearer {token}"));
+    let authorization = call.token.map(|token| format!("Bearer {token}"));
     let metadata: Vec<(&str, &[u8])> =
         authorization.iter().map(|value| ("authorization", value.as_bytes())).collect();
-    hostcalls::dispatch_grpc_call(&service, name, method, metadata, Some(question), timeout).ok()
+    let (question, timeout) = (Some(call.question), call.timeout);
+    let number = hostcalls::dispatch_grpc_call(&service, name, method, metadata, question, timeout);
+    number.ok().map(u64::from)
 }
 
 /// `GrpcService { envoy_grpc: EnvoyGrpc { cluster_name } }`, which is UTF-8 as long as each of its
@@ -306,7 +260,7 @@ fn grpc_service(cluster: &str) -> Option<String> {
 
 /// What a lender answered. Only for the callback of a call's response.
 pub(crate) fn lease_response(bytes: usize) -> Option<Vec<u8>> {
-    if bytes > RESPONSE_BYTES_MAX {
+    if bytes > LEASE_RESPONSE_BYTES_MAX {
         return None;
     }
     let body = hostcalls::get_buffer(BufferType::GrpcReceiveBuffer, 0, bytes).ok()?;
@@ -322,7 +276,7 @@ pub(crate) fn response(body_bytes: usize) -> Response {
         hostcalls::get_buffer(BufferType::HttpCallResponseBody, 0, bytes)
             .map(Option::unwrap_or_default)
     };
-    let fits = body_bytes <= feed::BODY_BYTES_MAX;
+    let fits = body_bytes <= BODY_BYTES_MAX;
     Response {
         status: field(":status").unwrap_or_default(),
         etag: field("etag").unwrap_or_default(),

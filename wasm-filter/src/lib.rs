@@ -3,8 +3,8 @@
 //! rate limits that all workers of an Envoy share; first verdicts, if the engine is in it; and, as another filter,
 //! the guard behind ext_proc.
 //!
-//! `host` is the only file that calls the proxy; `root` and `http` are the callbacks, `plugin` and
-//! `counters` what these share; everything else is plain Rust that is tested without a proxy. README.md documents the configuration.
+//! `glacis_policy` has the checks, which the native module makes, too. `host` is the only file that calls the proxy; `root`
+//! and `http` are the callbacks, `plugin` and `counters` what these share. README.md documents the configuration.
 //!
 //! # Laws
 //!
@@ -17,27 +17,12 @@
 // The first law; `unwrap`, `expect` and `panic!` are denied in the whole workspace.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
-mod address;
-mod answer;
-mod bots;
-mod config;
 mod counters;
-mod facts;
-mod feed;
 mod first_verdict;
-mod guard;
 mod host;
 mod http;
-mod json;
-mod lease;
-mod pending;
 mod plugin;
-mod policy;
-mod rate_limit;
 mod root;
-mod seed;
-mod shared;
-mod table;
 
 /// What the host calls once, before anything else. In a module of its own because the macro makes
 /// a public function that cannot be documented.

@@ -1,7 +1,7 @@
 //! The callbacks of the plugin: its configuration, once for each worker.
 
 use crate::counters::Unconfigured;
-use crate::host::{self, Proxy};
+use crate::host;
 use crate::http::Http;
 use crate::plugin::Plugin;
 use proxy_wasm::traits::{Context, HttpContext, RootContext};
@@ -65,13 +65,9 @@ impl RootContext for Root {
         let Some(plugin) = &self.plugin else { return };
         // Envoy starts its timer anew after each tick, with the period that it was told last.
         if std::mem::take(&mut self.first_tick) {
-            host::tick_every(if plugin.leases() { LEASE_TICK } else { TICK });
+            host::tick_every(if plugin.checks.leases() { LEASE_TICK } else { TICK });
         }
-        plugin.counters.tell();
-        plugin.policy.confirm_pending(host::now_ns(), &Proxy);
-        plugin.ask_for_lists();
-        plugin.watch_lists();
-        plugin.ask_lenders();
+        plugin.tick();
     }
 
     fn create_http_context(&self, _context_id: u32) -> Option<Box<dyn HttpContext>> {

@@ -7,21 +7,20 @@ use std::{
 };
 
 use super::{
-    Arc, Buf, CALLBACKS, EnvoyConfig, EnvoyStream, Object, PhantomData, Scheduler, VERSION, c_char,
-    c_void, is_validation_mode, load_callbacks, log, ptr, wakeup,
+    Arc, Buf, CALLBACKS, EnvoyConfig, EnvoyStream, Header, Object, Pair, PhantomData, Scheduler,
+    VERSION, c_char, c_void, is_validation_mode, load_callbacks, log, ptr, wakeup,
 };
 use crate::{
-    exchange::Exchange,
-    filter::Filter,
     metrics::Error,
+    role::{OneStream, Role},
     route::Route,
     startup,
-    stream::{Half, Level, Next},
+    stream::{Called, Half, Level, Next},
 };
 
 /// A stream's filter. All of its hooks run on the thread of the stream; what a hook does can destroy it, and call other
 /// hooks of it.
-struct Cell(RefCell<Exchange<Scheduler>>);
+struct Cell(RefCell<OneStream<Scheduler>>);
 
 /// What Envoy is told that goes on, or waits, in each kind of hook.
 mod status {
@@ -73,16 +72,16 @@ pub(super) extern "C" fn envoy_dynamic_module_on_program_init() -> *const c_char
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_new(
     envoy: Object,
-    _name: Buf,
+    name: Buf,
     config: Buf,
 ) -> *const c_void {
     guarded(ptr::null(), || {
         let Some(callbacks) = CALLBACKS.get() else { return ptr::null() };
-        // SAFETY: the buffer lives as long as this hook.
-        let config = unsafe { config.bytes() };
-        let mut metrics = EnvoyConfig { envoy, callbacks, hook: PhantomData };
-        match Filter::new(config, &mut metrics) {
-            Ok(filter) => Arc::into_raw(filter).cast(),
+        // SAFETY: the buffers live as long as this hook.
+        let (name, config) = unsafe { (name.bytes(), config.bytes()) };
+        let mut envoy = EnvoyConfig { envoy, callbacks, hook: PhantomData };
+        match Role::new(name, config, &mut envoy) {
+            Ok(role) => Arc::into_raw(Arc::new(role)).cast(),
             Err(message) => {
                 log(Level::Error, &format!("glacis: the configuration is refused: {message}"));
                 ptr::null()
@@ -100,9 +99,86 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_destr
     guarded((), || {
         if !config.is_null() {
             // SAFETY: it came from `Arc::into_raw`, and Envoy gives its reference up.
-            drop(unsafe { Arc::from_raw(config.cast::<Filter>()) });
+            drop(unsafe { Arc::from_raw(config.cast::<Role>()) });
         }
     });
+}
+
+/// Runs a hook of a configuration.
+///
+/// # Safety
+/// Envoy passes a configuration whose hook is running, and what the hook above has returned for it.
+unsafe fn configured(
+    envoy: Object,
+    config: *const c_void,
+    work: impl FnOnce(&Role, &mut EnvoyConfig<'_>),
+) {
+    guarded((), || {
+        let Some(callbacks) = CALLBACKS.get().filter(|_| !config.is_null()) else { return };
+        // SAFETY: Envoy keeps the configuration while it calls the hook.
+        let role = unsafe { &*config.cast::<Role>() };
+        work(role, &mut EnvoyConfig { envoy, callbacks, hook: PhantomData });
+    });
+}
+
+/// A thread of the library wakes a configuration, on Envoy's main thread.
+///
+/// # Safety
+/// As for [`configured`].
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_scheduled(
+    envoy: Object,
+    config: *const c_void,
+    _event: u64,
+) {
+    // SAFETY: Envoy's promise is the same.
+    unsafe { configured(envoy, config, |role, envoy| role.scheduled(envoy)) };
+}
+
+/// The answer to an HTTP call of a configuration has come, or will not.
+///
+/// # Safety
+/// As for [`configured`]; headers and pieces of the body live as long as the call.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_http_callout_done(
+    envoy: Object,
+    config: *const c_void,
+    number: u64,
+    result: i32,
+    headers: *const Pair,
+    headers_size: usize,
+    chunks: *const Buf,
+    chunks_size: usize,
+) {
+    const SUCCESS: i32 = 0;
+    let (headers, chunks) = match result {
+        // SAFETY: Envoy's promise.
+        SUCCESS => unsafe { (slice(headers, headers_size), slice(chunks, chunks_size)) },
+        _ => (&[][..], &[][..]),
+    };
+    // SAFETY: Envoy's promise.
+    let header =
+        |pair: &Pair| unsafe { Header { name: pair.key.bytes(), value: pair.value.bytes() } };
+    let called = Called {
+        number,
+        headers: headers.iter().map(header).collect(),
+        // SAFETY: Envoy's promise.
+        body: chunks.iter().map(|chunk| unsafe { chunk.bytes() }).collect(),
+    };
+    // SAFETY: Envoy's promise is the same.
+    unsafe { configured(envoy, config, |role, envoy| role.called(envoy, &called)) };
+}
+
+/// An array of Envoy's.
+///
+/// # Safety
+/// It must stay valid and unchanged for `'a`, if it is not null.
+const unsafe fn slice<'a, T>(first: *const T, length: usize) -> &'a [T] {
+    if first.is_null() || length == 0 {
+        return &[];
+    }
+    // SAFETY: the pointer is not null, and the caller vouches for the rest.
+    unsafe { core::slice::from_raw_parts(first, length) }
 }
 
 /// What one route says. Null refuses it.
@@ -153,13 +229,9 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_new(
         if config.is_null() {
             return ptr::null();
         }
-        let config: *const Filter = config.cast();
         // SAFETY: Envoy keeps the configuration while it makes filters of it.
-        let filter = unsafe {
-            Arc::increment_strong_count(config);
-            Arc::from_raw(config)
-        };
-        Rc::into_raw(Rc::new(Cell(RefCell::new(Exchange::new(filter))))).cast()
+        let role = unsafe { &*config.cast::<Role>() };
+        Rc::into_raw(Rc::new(Cell(RefCell::new(role.stream())))).cast()
     })
 }
 
@@ -183,7 +255,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_destroy(filt
 unsafe fn run(
     envoy: Object,
     filter: *const c_void,
-    work: impl FnOnce(&mut Exchange<Scheduler>, &mut EnvoyStream<'_>) -> Next,
+    work: impl FnOnce(&mut OneStream<Scheduler>, &mut EnvoyStream<'_>) -> Next,
 ) -> Waits {
     guarded(Waits::Dropped, || {
         let Some(callbacks) = CALLBACKS.get().filter(|_| !filter.is_null()) else {

@@ -22,6 +22,8 @@ struct Fake {
     replies: Vec<(u32, String)>,
     resumed: usize,
     metadata: usize,
+    /// Filter state that was set.
+    state: Vec<String>,
     /// Calls hooks from within callbacks, and destroys the filter there, as Envoy may.
     destroys: bool,
     filter: *const c_void,
@@ -170,6 +172,30 @@ unsafe extern "C" fn scheduler_delete(scheduler: Object) {
     drop(unsafe { Box::from_raw(scheduler.cast::<usize>()) });
 }
 
+unsafe extern "C" fn filter_state(_: Object, _: Buf, _: *mut Buf) -> bool {
+    false
+}
+unsafe extern "C" fn set_filter_state(envoy: Object, name: Buf, text: Buf) -> bool {
+    let text = unsafe { [name.bytes(), b"=", text.bytes()].concat() };
+    unsafe { fake(envoy) }.state.push(String::from_utf8(text).unwrap());
+    true
+}
+unsafe extern "C" fn add_header(_: Object, _: i32, _: Buf, _: Buf) -> bool {
+    true
+}
+unsafe extern "C" fn callout(
+    _: Object,
+    number: *mut u64,
+    _: Buf,
+    _: *const Pair,
+    _: usize,
+    _: Buf,
+    _: u64,
+) -> i32 {
+    unsafe { number.write(7) };
+    0
+}
+
 const STUBS: Callbacks = Callbacks {
     log: ignore_log,
     is_validation_mode: no,
@@ -201,6 +227,15 @@ const STUBS: Callbacks = Callbacks {
     http_filter_scheduler_delete: scheduler_delete,
     http_filter_continue_decoding: resume,
     http_filter_continue_encoding: resume,
+    http_get_filter_state_bytes: filter_state,
+    http_set_filter_state_bytes: set_filter_state,
+    http_add_header: add_header,
+    http_filter_set_gauge: add,
+    http_filter_config_define_gauge: define,
+    http_filter_config_scheduler_new: scheduler_new,
+    http_filter_config_scheduler_commit: scheduler_commit,
+    http_filter_config_scheduler_delete: scheduler_delete,
+    http_filter_config_http_callout: callout,
     http_set_dynamic_metadata_struct: None,
 };
 
@@ -384,6 +419,8 @@ fn stream(config: *const c_void, headers: &[(&str, &str)]) -> Box<Fake> {
     };
     fake
 }
+
+mod checks;
 
 /// A panic in each hook ends in a 503 of our own, and in nothing worse.
 #[test]

@@ -1,4 +1,4 @@
-//! `filter-bench [--short]`: what the wasm-filter costs a request in Envoy. `cargo xtask bench filter` builds what is
+//! `filter-bench [--short]`: what the checks cost a request in Envoy. `cargo xtask bench filter` builds what is
 //! needed and runs it; `bench/filter.md` says what the numbers mean.
 #![allow(clippy::print_stdout, reason = "a command line tool talks on its standard streams")]
 
@@ -29,17 +29,18 @@ fn run(short: bool) -> Outcome<()> {
         let seen = bench.run(connections, rounds, Duration::from_millis(slice))?;
         println!("\n{connections} connection(s), one worker");
         println!(
-            "{:<14} {:>9} {:>9} {:>9} {:>9} {:>9}",
-            "", "requests", "p50 µs", "p99 µs", "per s", "of empty"
+            "{:<14} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            "", "requests", "p50 µs", "p99 µs", "per s", "of empty", "CPU µs"
         );
         for (target, (name, row)) in TARGETS.iter().zip(&seen).enumerate() {
             println!(
-                "{name:<14} {:>9} {:>9.1} {:>9.1} {:>9.0} {:>8.1} %",
-                row.count,
-                row.p50_us,
-                row.p99_us,
-                row.per_second,
-                share(&seen, target, 1) * 100.0
+                "{name:<14} {:>9} {:>9.1} {:>9.1} {:>9.0} {:>8.1} % {:>8.1}",
+                row.seen.count,
+                row.seen.p50_us,
+                row.seen.p99_us,
+                row.seen.per_second,
+                share(&seen, target, 1) * 100.0,
+                row.cpu_us
             );
         }
         println!("target for `filter`: {:.0} % of `empty`", TARGET * 100.0);

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use glacis_limits::asn::AsnTable;
 use glacis_limits::geo::{Country, CountryTable};
-use glacis_tests::filter::{Filter, Setup};
+use glacis_tests::filter::{Counted, Filter, Host, Setup};
 use glacis_tests::http::Request;
 use glacis_tests::lender::Lender;
 use glacis_tests::log::Folder;
@@ -50,6 +50,10 @@ fn patches(path: &str) -> String {
 
 #[test]
 fn tables_and_patches_are_exchanged_and_the_last_good_ones_stay() {
+    [Host::Wasm, Host::Native].into_iter().for_each(exchange);
+}
+
+fn exchange(host: Host) {
     let files = Folder::new(&folder("feeds-files")).unwrap();
     let (one, other, third) = (client(), client(), client());
     files.write("countries.txt", &countries(&[(one, "AA"), (other, "BB")])).unwrap();
@@ -66,7 +70,7 @@ fn tables_and_patches_are_exchanged_and_the_last_good_ones_stay() {
     );
     let mut service = Lender::start(&folder("feeds-ext-authz"), &config).unwrap();
     let setup = Setup { plugin: PLUGIN, before: "", feed: lists };
-    let filter = Filter::start(&folder("feeds"), setup).unwrap();
+    let filter = Filter::start_in(host, &folder("feeds"), setup, 0).unwrap();
     let status =
         |from: Ipv4Addr, path: &str| filter.send(from, &Request::get(path)).unwrap().status;
 
@@ -99,7 +103,7 @@ fn tables_and_patches_are_exchanged_and_the_last_good_ones_stay() {
 
     // Without its server the filter keeps them.
     service.process().kill();
-    let failures = || filter.envoy.stat("wasmcustom.glacis_wasm_list_failures_total").unwrap();
+    let failures = || filter.counted(Counted::ListFailures).unwrap();
     let before = failures();
     eventually("the filter asks in vain", LEARNT, || failures() > before);
     assert_eq!(second(), [403, 200, 200, 403]);

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use glacis_tests::bench::stack::bundle;
-use glacis_tests::filter::{Filter, Setup};
+use glacis_tests::filter::{Filter, Host, Setup};
 use glacis_tests::http::Request;
 use glacis_tests::settings;
 use glacis_tests::stack::{Ports, Processor, Stack, WASM_WITH_ENGINE, replaced, with_ports};
@@ -201,6 +201,10 @@ fn the_module_guards_as_well() {
 /// The guard alone: receipts come from a header here, which stands for ext-proc.
 #[test]
 fn receipts_by_route() {
+    [Host::Wasm, Host::Native].into_iter().for_each(check_receipts);
+}
+
+fn check_receipts(host: Host) {
     const RECEIPTS: &str = r#"
           - name: envoy.filters.http.header_to_metadata
             typed_config:
@@ -210,7 +214,7 @@ fn receipts_by_route() {
     let plugin = r#"{"guard": {"verdicts": ["allow", "observed"], "clean": true,
         "routes": [{"name": "open", "missing": "allow"}]}}"#;
     let setup = Setup { plugin, before: RECEIPTS, ..Setup::default() };
-    let filter = Filter::start(&folder("guard"), setup).unwrap();
+    let filter = Filter::start_in(host, &folder("guard"), setup, 0).unwrap();
     for (path, receipt, status, found) in [
         ("/a", "allow", 200, "receipt"),
         ("/a", "observed", 200, "receipt"),
@@ -235,8 +239,11 @@ fn receipts_by_route() {
             filter.logged(from, "guard").unwrap() == [found]
         });
     }
-    let stat =
-        |name: &str| filter.envoy.stat(&format!("wasmcustom.glacis_wasm_guard_total.{name}"));
+    let family = match host {
+        Host::Wasm => "wasmcustom.glacis_wasm_guard_total",
+        Host::Native => "dynamicmodulescustom.glacis_check_guard.found",
+    };
+    let stat = |name: &str| filter.envoy.stat(&format!("{family}.{name}"));
     assert_eq!(stat("missing_denied").unwrap(), 2);
     assert_eq!(stat("missing_allowed").unwrap(), 2);
 }

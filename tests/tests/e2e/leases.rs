@@ -1,10 +1,11 @@
-//! One limit for three Envoys, whose filters borrow its tokens of ext-authz, which counts in Redis.
+//! One limit for three Envoys, whose filters borrow its tokens of ext-authz, which counts in Redis: the wasm-filter, and
+//! the native module.
 
 use std::net::Ipv4Addr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use glacis_tests::filter::{Filter, Setup};
+use glacis_tests::filter::{Counted, Filter, Host, Setup};
 use glacis_tests::http::Request;
 use glacis_tests::lender::{Lender, TOKEN};
 use glacis_tests::log::Folder;
@@ -34,11 +35,12 @@ fn plugin(token: &str) -> String {
     format!(r#"{{"rate_limits": [{}]}}"#, ["local", "allow", "deny"].map(limit).join(","))
 }
 
-fn start(lender: &Lender) -> Vec<Filter> {
+fn start(host: Host, lender: &Lender) -> Vec<Filter> {
     let plugin = plugin(TOKEN);
     let start = |i: usize| {
         let setup = Setup { plugin: &plugin, ..Setup::default() };
-        Filter::start_leasing(&folder(&format!("leases-{i}")), setup, lender.port).unwrap()
+        let folder = folder(&format!("leases-{host:?}-{i}").to_lowercase());
+        Filter::start_in(host, &folder, setup, lender.port).unwrap()
     };
     (0..ENVOYS).map(start).collect()
 }
@@ -52,18 +54,29 @@ fn passes(filter: &Filter, from: Ipv4Addr, away: &str, key: &str) -> bool {
     }
 }
 
-fn stat(filter: &Filter, name: &str) -> u64 {
-    filter.envoy.stat(&format!("wasmcustom.glacis_wasm_lease_{name}_total")).unwrap()
+fn stat(filter: &Filter, what: Counted) -> u64 {
+    filter.counted(what).unwrap()
 }
 
 #[test]
-fn one_limit_for_three_envoys() {
-    let mut redis = Redis::start(&Folder::new(&folder("leases-redis")).unwrap()).unwrap();
+fn one_limit_for_three_wasm_filters() {
+    one_limit_for_three(Host::Wasm);
+}
+
+#[test]
+fn one_limit_for_three_native_modules() {
+    one_limit_for_three(Host::Native);
+}
+
+fn one_limit_for_three(host: Host) {
+    let mut redis =
+        Redis::start(&Folder::new(&folder(&format!("leases-redis-{host:?}"))).unwrap()).unwrap();
     let config = format!("{LENT}{}", redis.store());
-    let mut lender = Lender::start_with_token(&folder("lender"), &config).unwrap();
-    let envoys = start(&lender);
+    let mut lender =
+        Lender::start_with_token(&folder(&format!("lender-{host:?}")), &config).unwrap();
+    let envoys = start(host, &lender);
     hold_the_bound(&envoys, &redis);
-    let before: u64 = envoys.iter().map(|envoy| stat(envoy, "failures")).sum();
+    let before: u64 = envoys.iter().map(|envoy| stat(envoy, Counted::LeaseFailures)).sum();
     assert_eq!(before, 0, "the lender is there: {}", lender.folder.story());
     lender.process().kill();
     follow_the_policies(&envoys[0]);
@@ -79,19 +92,23 @@ fn one_limit_for_three_envoys() {
     lends(&envoys[1], "thawed");
 }
 
-/// The lender asks for a token: whoever has another one is lent nothing, and the policy decides.
 #[test]
 fn a_wrong_token_is_lent_nothing() {
+    [Host::Wasm, Host::Native].into_iter().for_each(a_wrong_token);
+}
+
+/// The lender asks for a token: whoever has another one is lent nothing, and the policy decides.
+fn a_wrong_token(host: Host) {
     let lender = Lender::start_with_token(&folder("lender-token"), LENT).unwrap();
     let plugin = plugin("another-token-of-somebody");
     let setup = Setup { plugin: &plugin, ..Setup::default() };
-    let filter = Filter::start_leasing(&folder("leases-token"), setup, lender.port).unwrap();
+    let filter = Filter::start_in(host, &folder("leases-token"), setup, lender.port).unwrap();
     let from = client();
     let spent = || (0..UNLEASED + 1).all(|_| passes(&filter, from, "deny", "key"));
     assert!(!spent());
     eventually("calls are refused", Duration::from_secs(10), || {
         assert!(!spent());
-        stat(&filter, "failures") > 0
+        stat(&filter, Counted::LeaseFailures) > 0
     });
 }
 
@@ -130,7 +147,7 @@ fn hold_the_bound(envoys: &[Filter], redis: &Redis) {
     let passed: usize = counts.iter().map(|(_, passed)| passed).sum();
     let allowed = BURST + PER_SECOND * begun.elapsed().as_secs_f64();
     let bound = allowed + OUTSTANDING + (ENVOYS * UNLEASED) as f64;
-    let calls: u64 = envoys.iter().map(|envoy| stat(envoy, "calls")).sum();
+    let calls: u64 = envoys.iter().map(|envoy| stat(envoy, Counted::LeaseCalls)).sum();
     let scripts = redis.scripts().unwrap() - scripts_before;
     eprintln!(
         "{passed} of {sent} requests passed ({counts:?}) where the limit allows {allowed:.0} and \
@@ -159,8 +176,10 @@ fn follow_the_policies(envoy: &Filter) {
     eventually("nothing is", Duration::from_secs(20), || ten("deny") == 0);
     eventually("the lender is asked again", Duration::from_secs(20), || {
         // Requests first: without them nobody asks.
-        ten("allow") == 10 && stat(envoy, "failures") > 3
+        ten("allow") == 10 && stat(envoy, Counted::LeaseFailures) > 3
     });
-    assert!(stat(envoy, "away") > 20);
-    assert_eq!(envoy.envoy.vm_reloads().unwrap(), 0);
+    assert!(stat(envoy, Counted::LeaseAway) > 20);
+    if envoy.host() == Host::Wasm {
+        assert_eq!(envoy.envoy.vm_reloads().unwrap(), 0);
+    }
 }

@@ -506,3 +506,52 @@ fn older_envoys_load_the_module() {
         assert_eq!(rulesets_in_use(&old.0), rulesets_in_use(native()), "{name}");
     }
 }
+
+/// The shipped filter with checks before the rules: each answers what is its own, and a route can do without checks.
+#[test]
+fn checks_stand_before_the_rules() {
+    let file = settings::root().join("envoy-configs/native/checks.yaml");
+    let checks = fs::read_to_string(file).unwrap();
+    let off = "                match: {prefix: /static/}\n                route: *route\n                typed_per_filter_config:\n";
+    let more = off.to_owned()
+        + r#"                  glacis-checks:
+                    "@type": type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilterPerRoute
+                    dynamic_module_config: {name: glacis}
+                    filter_name: checks
+                    filter_config:
+                      "@type": type.googleapis.com/google.protobuf.StringValue
+                      value: "{disabled: true}"
+"#;
+    let before = "          # The rules. Envoy holds";
+    let edits = [(before, &*format!("{checks}\n{before}")), (off, &*more)];
+    let own = Own::native("native-checks", &[], &edits);
+    let sqlmap = |path: &str| Request::get(path).header("user-agent", "sqlmap/1.8");
+    let rows = [
+        (Request::get("/echo").browser(), 200, "via_upstream"),
+        (sqlmap("/echo"), 403, "glacis_denied_bot_scanner_sqlmap"),
+        (attack("/echo"), 403, "glacis_deny_rule_949110"),
+        (sqlmap("/static/a"), 200, "via_upstream"),
+    ];
+    for (request, status, details) in rows {
+        let from = client();
+        assert_eq!(own.0.send(from, &request).unwrap().status, status, "{request:?}");
+        assert_eq!(access_log(&own.0, &[from]).remove(0)["details"], details, "{request:?}");
+    }
+    let denied = "glacis_check_verdicts.check.bots.verdict.denied.detail.bot.scanner.sqlmap";
+    assert_eq!(counted(&own.0, denied), 1);
+    assert_eq!(counted(&own.0, "glacis_check_verdicts.check.all.verdict.passed.detail.-"), 2);
+}
+
+/// A `Struct` of Envoy is handed over as JSON, with numbers in floating point.
+#[test]
+fn checks_are_configured_by_a_struct() {
+    let file = settings::root().join("envoy-configs/native/checks.yaml");
+    let checks = fs::read_to_string(file).unwrap();
+    let (head, value) = checks.split_once("value: |\n").unwrap();
+    let head = head.replace("StringValue", "Struct");
+    let checks = format!("{head}value:\n{value}");
+    let before = "          # The rules. Envoy holds";
+    let own = Own::native("native-struct", &[], &[(before, &*format!("{checks}\n{before}"))]);
+    let sqlmap = Request::get("/echo").header("user-agent", "sqlmap/1.8");
+    assert_eq!(own.0.send(client(), &sqlmap).unwrap().status, 403);
+}

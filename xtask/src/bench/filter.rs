@@ -1,4 +1,4 @@
-//! `cargo xtask bench filter`: what the wasm-filter costs a request, through a real Envoy and check by check.
+//! `cargo xtask bench filter`: what the checks cost a request, in WASM and in the native module, through a real Envoy and check by check.
 //! `bench/filter.md` says what is measured and how.
 
 use std::fs;
@@ -20,7 +20,9 @@ pub(super) fn command(arguments: &[String]) -> Outcome<()> {
     if flags.contains(&"--checks") {
         return checks(&module, &fetched, flags.contains(&"--short"));
     }
-    let artifacts = cargo::programs(&["glacis", "filter-bench"])?;
+    // The native module is a library.
+    let wanted = ["--workspace", "--release", "--lib", "--bin", "glacis", "--bin", "filter-bench"];
+    let artifacts = cargo::build(&wanted)?;
     let mut run = Command::new(artifacts.program("filter-bench")?);
     cargo::run(run.args(&flags).envs(settings(&fetched, Some(module), &artifacts)))
 }

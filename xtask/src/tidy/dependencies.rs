@@ -26,6 +26,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("glacis-learn", &["glacis-engine", "glacis-explain", "glacis-rules"]),
     ("glacis-limits", &[]),
     ("glacis-limit-store", &["glacis-limits"]),
+    ("glacis-policy", &["glacis-limits"]),
     ("glacis-second-opinion", &["glacis-engine"]),
     ("glacis-inspector", &["glacis-engine", "glacis-second-opinion"]),
     ("glacis-service", &[]),
@@ -39,7 +40,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "glacis-service",
         ],
     ),
-    ("glacis-wasm-filter", &["glacis-limits", "glacis-inspector"]),
+    ("glacis-wasm-filter", &["glacis-limits", "glacis-policy", "glacis-inspector"]),
     (
         "glacis-ext-proc",
         &[
@@ -56,7 +57,15 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "glacis-envoy-module",
-        &["glacis-engine", "glacis-host", "glacis-inspector", "glacis-rules", "glacis-service"],
+        &[
+            "glacis-engine",
+            "glacis-host",
+            "glacis-inspector",
+            "glacis-limits",
+            "glacis-policy",
+            "glacis-rules",
+            "glacis-service",
+        ],
     ),
     (
         "glacis-ext-authz",
@@ -102,6 +111,7 @@ pub(super) const PURE: &[&str] = &[
     "glacis-inspector",
     "glacis-limits",
     "glacis-openapi",
+    "glacis-policy",
     "glacis-second-opinion",
 ];
 const IMPURE: &[&str] = &["tokio", "tonic", "hyper", "proxy-wasm"];

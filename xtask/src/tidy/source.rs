@@ -11,6 +11,7 @@ const DOCUMENTED: &[&str] = &[
     "inspector/",
     "limits/",
     "limit-store/",
+    "policy/",
     "service/",
     "host/",
     "envoy-module/",

@@ -28,7 +28,7 @@ pub(crate) struct RateLimit {
 
 /// To which requests a limit applies: those that fit all of these, of which an empty one fits all.
 #[derive(Debug, Default)]
-pub(crate) struct Applies {
+pub struct Applies {
     /// In upper case.
     pub(crate) methods: Vec<Vec<u8>>,
     pub(crate) paths: Vec<Template>,

@@ -19,19 +19,13 @@
 //! its set, all debts of a set are repaid at the same rate, and a place is given away without its
 //! debt only when that is nothing: so whoever comes back is held to no less than it owed.
 
-use crate::shared::{HostError, SharedData, WriteError};
+use crate::shared::{HostError, SharedData};
 use glacis_limits::gcra::Gcra;
 use glacis_limits::meter::Meter;
 use glacis_limits::token_bucket::{Decision, TokenBucket};
 
 /// Buckets in a set.
 pub(crate) const WAYS: usize = 8;
-
-/// How often a set is read again when another worker has changed it meanwhile.
-///
-/// A worker loses only against one that has won, so with `n` workers on one set a request waits
-/// for at most that many others.
-pub(crate) const ATTEMPTS_MAX: u32 = 8;
 
 /// Units of a token of the meter that wrote the set: eight bytes, little-endian.
 const HEADER_BYTES: usize = 8;
@@ -101,18 +95,11 @@ impl Table {
         cost: u32,
     ) -> Result<Taken, HostError> {
         let key = key_of_set(&self.key_prefix, fingerprint % self.sets);
-        let mut attempts_left = ATTEMPTS_MAX;
-        loop {
-            let stored = shared.read(&key)?;
-            let (value, taken) = take_from_set(meter, &stored.value, fingerprint, now_ns, cost);
-            attempts_left -= 1;
-            match shared.write(&key, &value, stored.mark) {
-                Ok(()) => return Ok(taken),
-                Err(WriteError::Changed) if attempts_left > 0 => {}
-                Err(WriteError::Changed) => return Ok(Taken { recorded: false, ..taken }),
-                Err(WriteError::Host) => return Err(HostError),
-            }
-        }
+        let (taken, recorded) = shared.change(&key, |value| {
+            let (value, taken) = take_from_set(meter, value, fingerprint, now_ns, cost);
+            (Some(value), taken)
+        })?;
+        Ok(Taken { recorded, ..taken })
     }
 }
 

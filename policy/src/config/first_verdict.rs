@@ -5,21 +5,21 @@ use super::limit::read_applies;
 use crate::json::Json;
 use crate::rate_limit::Applies;
 
-/// What a first verdict is given by. The rules are read once all else is right: see
-/// [`crate::first_verdict`].
+/// What a first verdict is given by. A host with an engine reads the rules once all else is right.
 #[derive(Debug)]
-pub(crate) struct FirstVerdict {
-    #[cfg_attr(not(feature = "engine"), expect(dead_code, reason = "only the engine reads it"))]
-    pub(crate) rules: RuleText,
-    pub(crate) applies: Applies,
+pub struct FirstVerdict {
+    /// The rules.
+    pub rules: RuleText,
+    /// Requests that get first verdicts.
+    pub applies: Applies,
 }
 
 /// Rules as they stand in the configuration.
-#[cfg_attr(not(feature = "engine"), expect(dead_code, reason = "only the engine reads it"))]
 #[derive(Debug)]
-pub(crate) enum RuleText {
+pub enum RuleText {
     /// What `glacis bundle` prints.
     Bundle(String),
+    /// Text in SecLang.
     Seclang(String),
 }
 

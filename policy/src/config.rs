@@ -25,9 +25,7 @@ use crate::pending::Settings;
 use crate::rate_limit::{Applies, KeyPart, RateLimit};
 pub(crate) use asn::Asn;
 use document::{Object, Problems};
-pub(crate) use first_verdict::FirstVerdict;
-#[cfg(feature = "engine")]
-pub(crate) use first_verdict::RuleText;
+pub use first_verdict::{FirstVerdict, RuleText};
 pub(crate) use geo::Geo;
 use glacis_limits::feed::PATCHES_MAX;
 use glacis_limits::patch::Patch;
@@ -37,7 +35,7 @@ pub(crate) use pending::NAME as PENDING_BODIES;
 use std::fmt;
 
 /// The longest configuration, in bytes.
-pub(crate) const CONFIG_BYTES_MAX: usize = 8 << 20;
+pub const CONFIG_BYTES_MAX: usize = 8 << 20;
 /// More proxies in a row than this are a mistake.
 const TRUSTED_HOPS_MAX: u64 = 16;
 /// How much of a text that is no JSON is shown, in bytes.
@@ -61,7 +59,7 @@ const FIELDS: &[&str] = &[
 
 /// A configuration, checked.
 #[derive(Debug)]
-pub(crate) struct Config {
+pub struct Config {
     pub(crate) lists: AddressLists,
     pub(crate) geo: Option<Geo>,
     pub(crate) asn: Option<Asn>,
@@ -71,43 +69,60 @@ pub(crate) struct Config {
     pub(crate) patch_shadow: bool,
     /// All that is fetched.
     pub(crate) feeds: Vec<Source>,
-    pub(crate) trusted_hops: u8,
+    /// Proxies in front of Envoy whose word on the client's address is taken.
+    pub trusted_hops: u8,
     pub(crate) failure_mode: FailureMode,
     pub(crate) rate_limits: Vec<RateLimit>,
     pub(crate) pending_bodies: Option<Settings>,
-    pub(crate) first_verdict: Option<FirstVerdict>,
+    /// The rules for first verdicts, for hosts that give any.
+    pub first_verdict: Option<FirstVerdict>,
     pub(crate) guard: Option<Guard>,
 }
 
 /// What happens to a request for which there is no decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureMode {
+    /// It goes on.
     Open,
+    /// It is answered 503.
     Closed,
 }
 
 /// Everything that is wrong with a configuration. The operator is to blame.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ConfigError {
+pub struct ConfigError {
     problems: Vec<String>,
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the configuration of the Glacis wasm filter is refused: ")?;
         f.write_str(&self.problems.join(" | "))
     }
 }
 
 impl Config {
     /// Reads a configuration.
-    pub(crate) fn parse(text: &[u8]) -> Result<Self, ConfigError> {
+    ///
+    /// # Errors
+    /// All that is wrong with it, each with its path in the document.
+    pub fn parse(text: &[u8]) -> Result<Self, ConfigError> {
         let mut problems = Problems::default();
         let config = read(text, &mut problems);
         match config {
             Some(config) if problems.told.is_empty() => Ok(config),
             _ => Err(ConfigError { problems: problems.told }),
         }
+    }
+}
+
+impl Config {
+    /// The first limit that tells clients apart by metadata below a key of a namespace, such as a claim of a token, for
+    /// hosts that read keys of a namespace only.
+    pub fn nested_metadata(&self) -> Option<&str> {
+        let is_nested =
+            |part: &KeyPart| matches!(part, KeyPart::Metadata(keys, _) if keys.len() > 2);
+        let limit = self.rate_limits.iter().find(|limit| limit.key.iter().any(is_nested));
+        limit.map(|limit| limit.name.as_str())
     }
 }
 

@@ -9,7 +9,7 @@ use crate::shared::SharedData;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use glacis_limits::asn::AsnTable;
-pub(crate) use glacis_limits::feed::BYTES_MAX as BODY_BYTES_MAX;
+pub use glacis_limits::feed::BYTES_MAX as BODY_BYTES_MAX;
 use glacis_limits::feed::Content;
 pub(crate) use glacis_limits::feed::Kind;
 use glacis_limits::geo::CountryTable;
@@ -17,6 +17,7 @@ use glacis_limits::network_list::NetworkList;
 use glacis_limits::patch::Patch;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest entity tag that is repeated, in bytes; a longer one is as good as none.
@@ -55,15 +56,15 @@ pub(crate) struct Source {
     pub(crate) max_age_seconds: Option<u64>,
 }
 
-/// What was fetched, and the state of fetching it.
-#[derive(Debug)]
+/// What was fetched, and the state of fetching it. A copy shares what was fetched.
+#[derive(Clone, Debug)]
 pub(crate) struct Feed {
     pub(crate) source: Source,
-    content: Option<Content>,
+    content: Option<Arc<Content>>,
     etag: String,
     due_ns: u64,
     /// The call that is under way, by its number, and when it is given up.
-    waiting: Option<(u32, u64)>,
+    waiting: Option<(u64, u64)>,
     /// The failure that is in the log, until there is an answer of use.
     logged: Option<String>,
     /// When the last good answer came; without one, since when it is missed.
@@ -72,14 +73,15 @@ pub(crate) struct Feed {
 }
 
 /// What came back. `Debug` leaves out the body.
-pub(crate) struct Response {
+pub struct Response {
     /// Empty if there was no answer.
-    pub(crate) status: Vec<u8>,
-    pub(crate) etag: Vec<u8>,
+    pub status: Vec<u8>,
+    /// The field `etag`.
+    pub etag: Vec<u8>,
     /// `repr-digest` (RFC 9530).
-    pub(crate) digest: Vec<u8>,
+    pub digest: Vec<u8>,
     /// `None` if it could not be read.
-    pub(crate) body: Option<Vec<u8>>,
+    pub body: Option<Vec<u8>>,
 }
 
 impl fmt::Debug for Response {
@@ -104,7 +106,7 @@ impl Feed {
         let (content, etag) = match unpacked(&source, &kept)
             .and_then(|(etag, text)| Some((parsed(&source, text).ok()?, etag.to_owned())))
         {
-            Some((content, etag)) => (Some(content), etag),
+            Some((content, etag)) => (Some(Arc::new(content)), etag),
             None => (None, String::new()),
         };
         let read = || shared.read(&fetched_key(&source)).ok().map(|stored| stored.value);
@@ -156,7 +158,7 @@ impl Feed {
 
     /// The list, if it is one, and there has been a good one.
     pub(crate) fn list(&self) -> Option<&NetworkList> {
-        match &self.content {
+        match self.content.as_deref() {
             Some(Content::List(list)) => Some(list),
             _ => None,
         }
@@ -164,7 +166,7 @@ impl Feed {
 
     /// The table of countries; as [`Self::list`].
     pub(crate) fn countries(&self) -> Option<&CountryTable> {
-        match &self.content {
+        match self.content.as_deref() {
             Some(Content::Countries(table)) => Some(table),
             _ => None,
         }
@@ -172,7 +174,7 @@ impl Feed {
 
     /// The table of autonomous systems; as [`Self::list`].
     pub(crate) fn systems(&self) -> Option<&AsnTable> {
-        match &self.content {
+        match self.content.as_deref() {
             Some(Content::Systems(table)) => Some(table),
             _ => None,
         }
@@ -180,7 +182,7 @@ impl Feed {
 
     /// The virtual patches; none, if it is something else.
     pub(crate) fn patches(&self) -> &[Patch] {
-        match &self.content {
+        match self.content.as_deref() {
             Some(Content::Patches(patches)) => patches,
             _ => &[],
         }
@@ -209,7 +211,7 @@ impl Feed {
     }
 
     /// Notes that the call is under way, or could not be made, which is an error.
-    pub(crate) fn called(&mut self, number: Option<u32>, now_ns: u64) -> Result<(), String> {
+    pub(crate) fn called(&mut self, number: Option<u64>, now_ns: u64) -> Result<(), String> {
         let until_ns = now_ns.saturating_add(self.given_up_after_ns());
         self.waiting = number.map(|number| (number, until_ns));
         if number.is_some() {
@@ -244,7 +246,7 @@ impl Feed {
     }
 
     /// Whether the answer with this number is for this feed.
-    pub(crate) fn awaits(&self, number: u32) -> bool {
+    pub(crate) fn awaits(&self, number: u64) -> bool {
         self.waiting.is_some_and(|(awaited, _)| awaited == number)
     }
 
@@ -291,7 +293,7 @@ impl Feed {
         let text = str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
         let content = parsed(&self.source, text)?;
         self.etag = plain_etag(&response.etag);
-        self.content = Some(content);
+        self.content = Some(Arc::new(content));
         // Without it the list is of use, too; only a new VM begins without.
         let _ = shared.put(&key(&self.source), &packed(&self.source, &self.etag, text));
         Ok(Change::Replaced)

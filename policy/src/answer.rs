@@ -13,14 +13,17 @@ use glacis_limits::rate_headers::{rate_limit, rate_limit_policy, retry_after};
 const REQUEST_ID_BYTES_MAX: usize = 64;
 
 /// A field of a header.
-pub(crate) type Field = (&'static str, String);
+pub type Field = (&'static str, String);
 
 /// A response of the module's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
-    pub(crate) status: u32,
-    pub(crate) fields: Vec<Field>,
-    pub(crate) body: String,
+pub struct Answer {
+    /// The status.
+    pub status: u32,
+    /// The header fields.
+    pub fields: Vec<Field>,
+    /// The body, JSON.
+    pub body: String,
 }
 
 impl Answer {
@@ -76,15 +79,15 @@ impl Answer {
     }
 
     /// The answer to a request in which the guard has found this; `None` if the request goes on.
-    pub(crate) fn of_guard(
-        found: Found,
-        request_id: impl FnOnce() -> Option<Vec<u8>>,
-    ) -> Option<Self> {
-        (found == Found::MissingDenied).then(|| {
-            let detail = "The request could not be checked. Try again later.";
-            let fields = vec![("retry-after", "1".to_owned())];
-            Self::problem(503, "Service Unavailable", detail, fields, request_id().as_deref())
-        })
+    pub fn of_guard(found: Found, request_id: impl FnOnce() -> Option<Vec<u8>>) -> Option<Self> {
+        (found == Found::MissingDenied).then(|| Self::unavailable(request_id))
+    }
+
+    /// The answer to a request that cannot be checked at all: its host has no configuration.
+    pub fn unavailable(request_id: impl FnOnce() -> Option<Vec<u8>>) -> Self {
+        let detail = "The request could not be checked. Try again later.";
+        let fields = vec![("retry-after", "1".to_owned())];
+        Self::problem(503, "Service Unavailable", detail, fields, request_id().as_deref())
     }
 
     fn problem(

@@ -28,7 +28,7 @@ mod patched;
 pub(crate) use patched::Patched;
 
 /// The head of a request, at its host.
-pub(crate) trait Request {
+pub trait Request {
     /// The first header field of this name, or a pseudo-header such as `:path`.
     fn header(&self, name: &str) -> Option<Cow<'_, [u8]>>;
 
@@ -49,7 +49,7 @@ pub(crate) trait Request {
 }
 
 /// A request and what has been worked out about it.
-pub(crate) struct Facts<'a> {
+pub struct Facts<'a> {
     request: &'a dyn Request,
     /// The client's address, with a mapped IPv4 address unmapped.
     pub(crate) client: Option<IpAddr>,
@@ -196,12 +196,8 @@ impl<'a> Facts<'a> {
     }
 
     /// Whether something is for requests like this alone: not if the host or the path could mean another one. For
-    /// what takes requests out of a check, while [`Self::fits`] is for what adds one.
-    #[cfg_attr(
-        not(any(test, feature = "engine")),
-        expect(dead_code, reason = "only first verdicts ask, which need the engine")
-    )]
-    pub(crate) fn fits_plainly(&self, applies: &Applies) -> bool {
+    /// what takes requests out of a check, while `fits` is for what adds one.
+    pub fn fits_plainly(&self, applies: &Applies) -> bool {
         let is_long = || self.target().len() > PATH_BYTES_MAX;
         let unclear_host = !applies.hosts.is_empty() && *self.host() == Host::Ambiguous;
         let unclear_path = !applies.paths.is_empty() && (is_long() || is_ambiguous(self.target()));

@@ -7,8 +7,8 @@
 
 use crate::rate_limit::RateLimit;
 use crate::seed::Seed;
-use crate::shared::{HostError, SharedData, WriteError};
-use crate::table::{ATTEMPTS_MAX, key_of_set};
+use crate::shared::{HostError, SharedData};
+use crate::table::key_of_set;
 use glacis_limits::keyed_hash::sip_hash_24;
 use glacis_limits::lease::Ask;
 use glacis_limits::lease::borrower::{Borrowed, Borrower, RETRY_NS, Wish};
@@ -19,7 +19,7 @@ use prost::Message as _;
 use std::time::Duration;
 
 /// The longest answer that is read: that to the most questions has less than a tenth of it.
-pub(crate) const RESPONSE_BYTES_MAX: usize = 65_536;
+pub const RESPONSE_BYTES_MAX: usize = 65_536;
 
 /// A wish of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,28 +61,20 @@ impl LeaseTable {
         cost: u32,
     ) -> Result<(Taken, bool), HostError> {
         let key = self.key_of(fingerprint);
-        let mut attempts_left = ATTEMPTS_MAX;
-        loop {
-            let stored = shared.read(&key)?;
+        let (taken, recorded) = shared.change(&key, |value| {
             let (value, taken) = set::spend(
                 &self.borrower,
-                &stored.value,
+                value,
                 fingerprint,
                 now_ns,
                 cost,
                 self.asked_within_ns(),
             );
-            attempts_left -= 1;
-            match shared.write(&key, &value, stored.mark) {
-                Ok(()) => return Ok((taken, true)),
-                Err(WriteError::Changed) if attempts_left > 0 => {}
-                // What is not written down is not asked for either.
-                Err(WriteError::Changed) => {
-                    return Ok((Taken { wish: Wish::None, ..taken }, false));
-                }
-                Err(WriteError::Host) => return Err(HostError),
-            }
-        }
+            (Some(value), taken)
+        })?;
+        // What is not written down is not asked for either.
+        let wish = if recorded { taken.wish } else { Wish::None };
+        Ok((Taken { wish, ..taken }, recorded))
     }
 
     /// How long a wish keeps others from wishing the same: until it would have been answered.
@@ -99,17 +91,14 @@ impl LeaseTable {
         change: impl Fn(Borrowed) -> (Borrowed, T),
     ) -> Option<T> {
         let key = self.key_of(fingerprint);
-        for _ in 0..ATTEMPTS_MAX {
-            let stored = shared.read(&key).ok()?;
-            let (value, result) =
-                set::change(&self.borrower, &stored.value, fingerprint, now_ns, &change)?;
-            match shared.write(&key, &value, stored.mark) {
-                Ok(()) => return Some(result),
-                Err(WriteError::Changed) => {}
-                Err(WriteError::Host) => return None,
+        let changed = shared.change(&key, |value| {
+            match set::change(&self.borrower, value, fingerprint, now_ns, &change) {
+                Some((value, result)) => (Some(value), Some(result)),
+                None => (None, None),
             }
-        }
-        None
+        });
+        let (result, is_written) = changed.ok()?;
+        result.filter(|_| is_written)
     }
 
     fn key_of(&self, fingerprint: u64) -> String {
@@ -133,7 +122,7 @@ pub(crate) struct Lending {
 /// A call that is under way.
 #[derive(Debug)]
 struct Call {
-    number: u32,
+    number: u64,
     asked_ns: u64,
     asks: Vec<(Slot, Ask)>,
 }
@@ -211,7 +200,7 @@ impl Lending {
     /// The question is under way as a call with this number, or could not be put.
     pub(crate) fn called(
         &mut self,
-        number: Option<u32>,
+        number: Option<u64>,
         tables: &LeaseTables,
         shared: &impl SharedData,
         now_ns: u64,
@@ -241,7 +230,7 @@ impl Lending {
     }
 
     /// Whether the answer with this number is to its question.
-    pub(crate) fn awaits(&self, number: u32) -> bool {
+    pub(crate) fn awaits(&self, number: u64) -> bool {
         self.call.as_ref().is_some_and(|call| call.number == number)
     }
 

@@ -9,10 +9,10 @@
 //! while it lasts. What nobody has confirmed for [`STALE_NS`] does not count. The table has a fixed size; a
 //! client without a place in it is counted by each worker alone.
 
-use crate::shared::{HostError, SharedData, WriteError};
-use crate::table::{ATTEMPTS_MAX, key_of_set};
-use std::cell::RefCell;
+use crate::shared::{HostError, SharedData};
+use crate::table::key_of_set;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most numbers in a set: one for each client and worker.
 pub(crate) const WAYS: usize = 64;
@@ -43,8 +43,52 @@ pub(crate) struct PendingBodies {
     settings: Settings,
     /// A number that no other worker has.
     worker: u64,
-    /// By client. Never borrowed while the host is called back.
-    own: RefCell<BTreeMap<u64, Own>>,
+    /// By client.
+    own: Mutex<BTreeMap<u64, Own>>,
+}
+
+/// A request whose body is awaited.
+#[derive(Clone, Copy, Debug)]
+pub struct PendingBody {
+    /// The client under which it is counted.
+    client: u64,
+    /// Bytes that have come.
+    bytes: u64,
+    /// MiB of them that are counted.
+    mib: u32,
+    /// It has gone beyond what its client may hold, in shadow mode.
+    is_beyond: bool,
+}
+
+impl PendingBody {
+    pub(crate) const fn of(client: u64) -> Self {
+        Self { client, bytes: 0, mib: 0, is_beyond: false }
+    }
+
+    pub(crate) const fn client(&self) -> u64 {
+        self.client
+    }
+
+    pub(crate) const fn mib(&self) -> u32 {
+        self.mib
+    }
+
+    /// Takes further bytes. Returns how many MiB more are to be counted.
+    pub(crate) fn take(&mut self, bytes: usize) -> u32 {
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+        let whole = u32::try_from(self.bytes >> 20).unwrap_or(u32::MAX);
+        whole.saturating_sub(self.mib)
+    }
+
+    /// So many MiB more are counted.
+    pub(crate) const fn counted(&mut self, mib: u32) {
+        self.mib = self.mib.saturating_add(mib);
+    }
+
+    /// Whether it had gone beyond before; from now on it has.
+    pub(crate) const fn was_beyond(&mut self) -> bool {
+        std::mem::replace(&mut self.is_beyond, true)
+    }
 }
 
 /// What a client holds.
@@ -92,7 +136,7 @@ struct Entry {
 
 impl PendingBodies {
     pub(crate) fn new(settings: Settings, worker: u64) -> Self {
-        Self { settings, worker, own: RefCell::default() }
+        Self { settings, worker, own: Mutex::default() }
     }
 
     pub(crate) fn settings(&self) -> Settings {
@@ -118,8 +162,9 @@ impl PendingBodies {
 
     fn add(&self, shared: &impl SharedData, client: u64, more: Held, now_ns: u64) -> bool {
         let Settings { per_client, mib_per_client, shadow } = self.settings;
-        let known = self.own.try_borrow();
-        let own = known.ok().and_then(|known| known.get(&client).map(|own| own.held));
+        // Locked to the end: two threads that add to one client at a time count both.
+        let mut known = self.own();
+        let own = known.get(&client).map(|own| own.held);
         let own = own.unwrap_or_default().and(more);
         let is_beyond = |others: Held| {
             let all = own.and(others);
@@ -135,7 +180,7 @@ impl PendingBodies {
             }
             !beyond || shadow
         });
-        if let (true, Ok(mut known)) = (!beyond || shadow, self.own.try_borrow_mut()) {
+        if !beyond || shadow {
             known.insert(client, Own { held: own, confirmed_ns: now_ns });
         }
         beyond
@@ -143,7 +188,7 @@ impl PendingBodies {
 
     /// A counted request of this client is pending no more, nor are so many MiB of its body.
     pub(crate) fn end(&self, shared: &impl SharedData, client: u64, mib: u32, now_ns: u64) {
-        let Ok(mut own) = self.own.try_borrow_mut() else { return };
+        let mut own = self.own();
         let Some(before) = own.get(&client).copied() else { return };
         let left = before.held.without(Held { requests: 1, mib });
         match left.requests {
@@ -159,7 +204,7 @@ impl PendingBodies {
 
     /// Confirms what is still pending. For ticks.
     pub(crate) fn confirm(&self, shared: &impl SharedData, now_ns: u64) {
-        let Ok(mut own) = self.own.try_borrow_mut() else { return };
+        let mut own = self.own();
         let is_due = |own: &Own| now_ns.abs_diff(own.confirmed_ns) >= CONFIRM_NS;
         let due = own.iter_mut().filter(|(_, own)| is_due(own));
         for (client, own) in due.take(CONFIRMED_MAX) {
@@ -170,6 +215,10 @@ impl PendingBodies {
                 true
             });
         }
+    }
+
+    fn own(&self) -> MutexGuard<'_, BTreeMap<u64, Own>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts this worker's numbers of a client in the place of those before, if there is room for them.
@@ -220,29 +269,25 @@ fn change(
     mut change: impl FnMut(&mut Vec<Entry>) -> bool,
 ) -> Result<(), HostError> {
     let key = key_of_set(KEY_PREFIX, client % SETS);
-    for _ in 0..ATTEMPTS_MAX {
-        let stored = shared.read(&key)?;
-        let known = stored.value.len() % ENTRY_BYTES == 0;
-        let chunks = stored.value.chunks_exact(ENTRY_BYTES).take(if known { WAYS } else { 0 });
+    let ((), is_written) = shared.change(&key, |value| {
+        let known = value.len() % ENTRY_BYTES == 0;
+        let chunks = value.chunks_exact(ENTRY_BYTES).take(if known { WAYS } else { 0 });
         let mut entries: Vec<Entry> = chunks.filter_map(Entry::read).collect();
         entries.retain(|entry| entry.is_fresh(now_ns));
         if !change(&mut entries) {
-            return Ok(());
+            return (None, ());
         }
         let mut value = Vec::with_capacity(entries.len() * ENTRY_BYTES);
         entries.iter().for_each(|entry| entry.write(&mut value));
-        match shared.write(&key, &value, stored.mark) {
-            Ok(()) => return Ok(()),
-            Err(WriteError::Changed) => {}
-            Err(WriteError::Host) => return Err(HostError),
-        }
-    }
-    Err(HostError)
+        (Some(value), ())
+    })?;
+    if is_written { Ok(()) } else { Err(HostError) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shared::ATTEMPTS_MAX;
     use crate::shared::memory::Memory;
 
     const T0: u64 = 1_700_000_000_000_000_000;
@@ -269,7 +314,7 @@ mod tests {
         (0..5).for_each(|_| one.end(&shared, 7, 0, T0));
         one.end(&shared, 8, 0, T0);
         assert_eq!((bytes_of(&shared, 7), bytes_of(&shared, 8)), (0, 0));
-        assert!(one.own.borrow().is_empty());
+        assert!(one.own().is_empty());
     }
 
     #[test]
@@ -287,7 +332,7 @@ mod tests {
         one.end(&shared, 7, 4, T0);
         one.end(&shared, 7, 0, T0);
         one.end(&shared, 8, 4, T0);
-        assert!(one.own.borrow().is_empty() && bytes_of(&shared, 7) == 0);
+        assert!(one.own().is_empty() && bytes_of(&shared, 7) == 0);
     }
 
     #[test]
@@ -371,8 +416,7 @@ mod tests {
         let clients = CONFIRMED_MAX as u64 + 1;
         (0..clients).for_each(|client| assert!(!one.begin(&shared, client, T0)));
         let later = T0 + CONFIRM_NS;
-        let confirmed =
-            || one.own.borrow().values().filter(|own| own.confirmed_ns == later).count();
+        let confirmed = || one.own().values().filter(|own| own.confirmed_ns == later).count();
         one.confirm(&shared, later);
         assert_eq!(confirmed(), CONFIRMED_MAX);
         one.confirm(&shared, later);

@@ -22,7 +22,41 @@ mod lists;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The verdict of a request that nothing speaks for or against, in words.
-pub(crate) const PASSED: &str = "passed";
+pub const PASSED: &str = "passed";
+
+/// The verdict in words of a request that its host cannot judge, having no configuration.
+pub const NO_CONFIGURATION: &str = "error:no-configuration";
+
+/// Which counter a verdict belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Nothing speaks against the request.
+    Passed,
+    /// It is denied.
+    Denied,
+    /// It would be, but the check only watches.
+    ShadowDenied,
+    /// It is beyond a limit.
+    Limited,
+    /// It is beyond one that only watches.
+    ShadowLimited,
+    /// There was no decision, so the failure mode decided.
+    Error,
+}
+
+impl Class {
+    /// Its name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Denied => "denied",
+            Self::ShadowDenied => "shadow_denied",
+            Self::Limited => "limited",
+            Self::ShadowLimited => "shadow_limited",
+            Self::Error => "error",
+        }
+    }
+}
 
 /// One check of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +184,47 @@ impl Verdict {
         }
     }
 
+    /// Which counter it belongs to.
+    pub(crate) const fn class(self) -> Class {
+        match self {
+            Self::DeniedByList
+            | Self::DeniedByCountry
+            | Self::DeniedByAsn
+            | Self::DeniedAsBot(_)
+            | Self::DeniedByPatch(_)
+            | Self::TooLong => Class::Denied,
+            Self::ShadowDeniedByList
+            | Self::ShadowDeniedByCountry
+            | Self::ShadowDeniedByAsn
+            | Self::ShadowDeniedAsBot(_)
+            | Self::ShadowDeniedByPatch(_)
+            | Self::ShadowTooLong => Class::ShadowDenied,
+            Self::Limited(_) | Self::TooManyBodies => Class::Limited,
+            Self::ShadowLimited(_) | Self::ShadowTooManyBodies => Class::ShadowLimited,
+            Self::AllowedByList | Self::Passed => Class::Passed,
+            Self::Undecided(..) => Class::Error,
+        }
+    }
+
+    /// The check that gave it, as metrics name it.
+    pub(crate) const fn check(self) -> &'static str {
+        match self {
+            Self::AllowedByList | Self::DeniedByList | Self::ShadowDeniedByList => "lists",
+            Self::DeniedByCountry | Self::ShadowDeniedByCountry => "country",
+            Self::DeniedByAsn | Self::ShadowDeniedByAsn => "asn",
+            Self::DeniedAsBot(_) | Self::ShadowDeniedAsBot(_) => "bots",
+            Self::DeniedByPatch(_)
+            | Self::ShadowDeniedByPatch(_)
+            | Self::TooLong
+            | Self::ShadowTooLong => "patches",
+            Self::Limited(_) | Self::ShadowLimited(_) => "limits",
+            Self::TooManyBodies | Self::ShadowTooManyBodies => "pending_bodies",
+            // Most requests: no check has anything to say.
+            Self::Passed => "all",
+            Self::Undecided(reason, _) => reason.check(),
+        }
+    }
+
     /// Whether no further check is made. What only watches, and a check that cannot decide and lets pass, does not
     /// take the place of those that follow.
     const fn is_final(self) -> bool {
@@ -168,8 +243,6 @@ pub(crate) enum Reason {
     StaleList,
     /// The host refused to read or write shared data.
     SharedData,
-    /// The module has no configuration.
-    NoConfiguration,
 }
 
 /// A verdict, and what an operator should know about how it came about.
@@ -348,6 +421,11 @@ impl Policy {
         }
     }
 
+    /// Whether requests are counted whose bodies are awaited.
+    pub(crate) fn counts_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
     /// Confirms what is pending. For ticks.
     pub(crate) fn confirm_pending(&self, now_ns: u64, shared: &impl SharedData) {
         if let Some(pending) = &self.pending {
@@ -508,6 +586,15 @@ impl Policy {
 }
 
 impl Reason {
+    /// What cannot decide.
+    const fn check(self) -> &'static str {
+        match self {
+            Self::NoAddress => "address",
+            Self::NoList | Self::StaleList => "feeds",
+            Self::SharedData => "limits",
+        }
+    }
+
     /// The reason in filter state.
     pub(crate) fn property(self) -> &'static str {
         match self {
@@ -515,7 +602,6 @@ impl Reason {
             Self::NoList => "error:no-list",
             Self::StaleList => "error:stale-list",
             Self::SharedData => "error:shared-data",
-            Self::NoConfiguration => "error:no-configuration",
         }
     }
 }

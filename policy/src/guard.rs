@@ -36,7 +36,7 @@ pub(crate) struct Route {
 
 /// What the guard has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub enum Found {
     /// A receipt of ext-proc.
     Receipt,
     /// The first verdict says that nothing is there to inspect.
@@ -78,7 +78,7 @@ impl Guard {
 
 impl Found {
     /// As filter state `wasm.glacis.guard` has it.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Receipt => "receipt",
             Self::Clean => "clean",

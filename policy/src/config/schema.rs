@@ -1,7 +1,7 @@
 //! The schema beside this crate says what the parser does, and the reference is made of it.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p glacis-wasm-filter` renews the reference. Nothing of this is in
-//! the module.
+//! `UPDATE_EXPECT=1 cargo test -p glacis-policy` renews the reference. Nothing of this is in
+//! the product.
 
 use super::Config;
 use serde_json::{Value, json};
@@ -220,7 +220,7 @@ fn the_reference_is_fresh() {
 fn reference() -> String {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     let mut page = "# Configuration of the wasm-filter\n\n\
-        This page is made of `wasm-filter/config.schema.json`; do not edit it. A test holds the \
+        This page is made of `policy/config.schema.json`; do not edit it. A test holds the \
         parser to that file.\n\
         `wasm-filter/README.md` says what the fields are good for. Anything else, and a field that \
         stands twice, is refused.\n\n\
