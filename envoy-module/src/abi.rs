@@ -495,6 +495,7 @@ const fn event_number(reason: Wakeup) -> u64 {
         Wakeup::Evaluation => 0,
         Wakeup::Rules => 1,
         Wakeup::LateBody => 2,
+        Wakeup::Cut => 3,
     }
 }
 
@@ -503,6 +504,7 @@ const fn wakeup(event: u64) -> Wakeup {
     match event {
         1 => Wakeup::Rules,
         2 => Wakeup::LateBody,
+        3 => Wakeup::Cut,
         _ => Wakeup::Evaluation,
     }
 }
