@@ -66,7 +66,7 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     let coding = if path.contains("/coding") { "content-encoding: gzip\r\n" } else { "" };
     let answer = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n{coding}\
-         transfer-encoding: chunked\r\n\r\n"
+         connection: close\r\ntransfer-encoding: chunked\r\n\r\n"
     );
     stream.write_all(answer.as_bytes())?;
     WAITING.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), sender);
