@@ -90,6 +90,8 @@ pub struct Check {
 pub(crate) const DETECTION_DAYS: u64 = 14;
 /// Days before the end of an exclusion at which it is named.
 pub(crate) const EXCLUSION_DAYS: u64 = 14;
+/// Days without a request to which an exclusion applies, after which it looks unused.
+pub(crate) const UNAPPLIED_DAYS: u64 = 7;
 /// Days before the end of a certificate at which it is named: rotation happens at two thirds of 90 days, or earlier.
 pub(crate) const CERTIFICATE_DAYS: u64 = 21;
 /// The anomaly score from which on a threshold is called high: four critical rules.
@@ -356,6 +358,9 @@ checks! {
     UNAUTHENTICATED: "GD420", "rejected tokens", Note, Service,
         "Requests came to a port without its token (glacis_unauthenticated_total): a client is not set up, or is not yours.",
         "Compare the token of Envoy (`initial_metadata`) or of the scraper with the file.";
+    EXCLUSION_UNAPPLIED: "GD421", "exclusion never applies", Note, Service,
+        "An exclusion with a condition (`path`, `hosts`, `values`) has applied to no request for 7 days or longer, in no replica.",
+        "Ask its owner whether the path or host still exists. Remove the exclusion: it weakens the rules for nothing.";
     REPLICAS_DIFFER: "GD501", "replicas with different rules", Error, Replicas,
         "Replicas have different rulesets for the same profile: a request's verdict depends on which replica gets it.",
         "Wait for a rollout to finish; then look for GD402 and GD403 on the replicas with the older hash.";

@@ -148,7 +148,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// The day, in UTC, at this time.
-fn day(time: u64) -> String {
+pub(crate) fn day(time: u64) -> String {
     let date = civil_date(time / DAY);
     format!("{:04}-{:02}-{:02}", date.year, date.month, date.day)
 }

@@ -7,7 +7,7 @@ const HEAD: &str = "\
 
 `glacis doctor` checks an installation: ext-proc's configuration, its rules, Envoy's configuration, and running services.
 ext-proc runs the checks that concern itself once a minute. The findings are in `glacis_doctor_finding` (the number of
-findings of each id), at `/doctor` on the admin port, and on its page.
+findings of each id, with its severity), at `/doctor` on the admin port, and on its page.
 
 This file is made from the table of checks (`doctor/src/checks.rs`), and a test compares it; `UPDATE_EXPECT=1 cargo test
 -p glacis-doctor` renews it.

@@ -6,12 +6,14 @@ use serde_json::Value;
 
 use crate::{
     checks::{
-        CANARY_PASSED_ENVOY, Check, DEADLINES, ENVOY_ALARM, FILES_SHARE, FILES_SHORT, IDLE_SECONDS,
-        INSPECTION_PARTIAL, LIMITS_OFTEN, MATCHES_MIN, NO_TRAFFIC, NOT_READY, PANICS,
-        PROFILE_UNKNOWN, RECORDS_LOST, RELOAD_FAILED, REPLICAS_DIFFER, REQUESTS_MIN,
-        RESTART_NEEDED, RULE_SERVED, RULES_DIFFER, SECRETS_NOT_RELOADED, SERVED_SHARE, SHARE_MAX,
-        STORE_DOWN, STORE_LOSES, UNAUTHENTICATED, UPLOADS_REJECTED, VERSIONS_DIFFER,
+        CANARY_PASSED_ENVOY, Check, DEADLINES, ENVOY_ALARM, EXCLUSION_UNAPPLIED, FILES_SHARE,
+        FILES_SHORT, IDLE_SECONDS, INSPECTION_PARTIAL, LIMITS_OFTEN, MATCHES_MIN, NO_TRAFFIC,
+        NOT_READY, PANICS, PROFILE_UNKNOWN, RECORDS_LOST, RELOAD_FAILED, REPLICAS_DIFFER,
+        REQUESTS_MIN, RESTART_NEEDED, RULE_SERVED, RULES_DIFFER, SECRETS_NOT_RELOADED,
+        SERVED_SHARE, SHARE_MAX, STORE_DOWN, STORE_LOSES, UNAPPLIED_DAYS, UNAUTHENTICATED,
+        UPLOADS_REJECTED, VERSIONS_DIFFER,
     },
+    configuration::day,
     evidence::Evidence,
     finding::Finding,
     metrics::Metrics,
@@ -52,6 +54,7 @@ pub(crate) fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
             found.extend(of_rules(metrics, &service.name));
         }
     }
+    found.extend(unapplied(evidence));
     found.extend(replicas(evidence.services));
     found
 }
@@ -178,6 +181,38 @@ fn of_rules(metrics: &Metrics, name: &str) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// Exclusions that apply to no request in any replica, by profile.
+fn unapplied(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let latest = evidence.now.saturating_sub(UNAPPLIED_DAYS * 86_400);
+    let mut found: BTreeMap<(&str, &str), (usize, u64)> = BTreeMap::new();
+    let mut replicas: BTreeMap<&str, usize> = BTreeMap::new();
+    for Service { status, .. } in evidence.services {
+        let profiles = status.get("profiles").and_then(Value::as_array).into_iter().flatten();
+        for profile in profiles {
+            let Some(name) = profile.get("name").and_then(Value::as_str) else { continue };
+            *replicas.entry(name).or_default() += 1;
+            let listed = profile.pointer("/exclusions_unapplied/listed").and_then(Value::as_array);
+            for exclusion in listed.into_iter().flatten() {
+                let about = exclusion.get("about").and_then(Value::as_str);
+                let since = exclusion.get("since").and_then(Value::as_u64);
+                if let (Some(about), Some(since)) = (about, since.filter(|it| *it <= latest)) {
+                    let (count, last) = found.entry((name, about)).or_default();
+                    (*count, *last) = (*count + 1, since.max(*last));
+                }
+            }
+        }
+    }
+    let mut findings = Vec::new();
+    for ((profile, about), (count, since)) in found {
+        if replicas.get(profile) == Some(&count) {
+            let detail = format!("{about}; no request since {}", day(since));
+            let subject = format!("profile {profile}");
+            findings.push(Finding::new(EXCLUSION_UNAPPLIED, &subject, &detail));
+        }
+    }
+    findings
 }
 
 /// What differs between replicas.

@@ -343,6 +343,11 @@ const SERVICE: &[Row] = &[
     ("GD418", |it| it.counted("glacis_canary_envoy_total{result=\"passed\"} 1")),
     ("GD419", |it| it.counted("process_open_fds 1")),
     ("GD420", |it| it.counted("glacis_unauthenticated_total{listener=\"admin\"} 1")),
+    ("GD421", |it| it.status["profiles"][0]["exclusions_unapplied"] = unapplied(7 * DAY)),
+    ("GD421", |it| {
+        it.status["profiles"][0]["exclusions_unapplied"] = unapplied(30 * DAY);
+        it.other = Some(it.status.clone());
+    }),
     ("GD501", |it| {
         let mut other = it.status.clone();
         other["profiles"][0]["ruleset"] = json!("b");
@@ -354,6 +359,11 @@ const SERVICE: &[Row] = &[
         it.other = Some(other);
     }),
 ];
+
+/// What `/status` returns of an exclusion that has not applied for so long.
+fn unapplied(seconds: u64) -> Value {
+    json!({"count": 1, "listed": [{"about": "942100; path /wiki/", "since": NOW - seconds}]})
+}
 
 fn ids(findings: &[Finding]) -> BTreeSet<&'static str> {
     findings.iter().map(|finding| finding.check.id).collect()
@@ -413,6 +423,12 @@ fn edges() {
                 "glacis_requests_total 99\nglacis_rejected_total{reason=\"late\"} 99\n".to_owned()
         },
         |it| it.status["started"] = json!(NOW - 3_599),
+        |it| it.status["profiles"][0]["exclusions_unapplied"] = unapplied(7 * DAY - 1),
+        // It applies in another replica.
+        |it| {
+            it.other = Some(it.status.clone());
+            it.status["profiles"][0]["exclusions_unapplied"] = unapplied(30 * DAY);
+        },
     ];
     for (index, change) in quiet.iter().enumerate() {
         let mut installation = healthy();

@@ -515,6 +515,7 @@ const fn event_number(reason: Wakeup) -> u64 {
         Wakeup::Evaluation => 0,
         Wakeup::Rules => 1,
         Wakeup::LateBody => 2,
+        Wakeup::Cut => 3,
     }
 }
 
@@ -523,6 +524,7 @@ const fn wakeup(event: u64) -> Wakeup {
     match event {
         1 => Wakeup::Rules,
         2 => Wakeup::LateBody,
+        3 => Wakeup::Cut,
         _ => Wakeup::Evaluation,
     }
 }

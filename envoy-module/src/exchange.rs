@@ -4,6 +4,7 @@
 //! was decided is written down once.
 
 mod evaluation;
+mod event_stream;
 mod late_body;
 mod messages;
 mod readiness;
@@ -14,8 +15,8 @@ use std::{sync::Arc, time::Instant};
 
 use glacis_host::admission::Share;
 use glacis_inspector::{
-    Decision, End, Header, HeaderChange, Hints, Inspector, Mode, Reply, ResponseHead, Socket,
-    Uninspected, find, grpc_code, request_id,
+    Decision, End, EventStream, Header, HeaderChange, Hints, Inspector, Mode, Reply, ResponseHead,
+    Socket, Uninspected, find, grpc_code, request_id,
 };
 use glacis_service::{
     Client,
@@ -51,6 +52,8 @@ enum Progress {
     Messages,
     /// Messages of a WebSocket are inspected as they come.
     Socket,
+    /// Events are inspected as they come.
+    Events,
     /// Another thread evaluates it.
     Evaluation,
     /// There is a verdict on it, or it is not inspected.
@@ -66,6 +69,11 @@ pub(crate) struct Exchange<W: Wake> {
     inspector: Option<Box<Inspector>>,
     /// The WebSocket that the request has opened, where its messages are inspected.
     socket: Option<Box<Socket>>,
+    /// The response whose events are inspected.
+    events: Option<Box<EventStream>>,
+    /// What ends the response after the events that have gone on, or a socket whose peers do not, and the wait for that.
+    cut: Option<Box<Reply>>,
+    cut_wait: Option<Waiting<W, ()>>,
     waiting: Option<Waiting<W, Done>>,
     /// The wait for the first rules of the filter.
     rules_wait: Option<Waiting<W, ()>>,
@@ -120,6 +128,9 @@ impl<W: Wake> Exchange<W> {
             profile: None,
             inspector: None,
             socket: None,
+            events: None,
+            cut: None,
+            cut_wait: None,
             waiting: None,
             rules_wait: None,
             late_body: None,
@@ -141,6 +152,7 @@ impl<W: Wake> Exchange<W> {
     /// Ends the exchange without a verdict, after a panic: what the inspector has is not to be trusted.
     pub(crate) fn give_up(&mut self, error: Error) -> Next {
         (self.waiting, self.rules_wait, self.late_body) = (None, None, None);
+        (self.cut, self.cut_wait) = (None, None);
         // Its memory may be what has made it panic. It is lost, rather than touched again.
         let inspector = self.inspector.take();
         let dropped = std::panic::AssertUnwindSafe(|| drop(inspector));
@@ -321,9 +333,13 @@ impl<W: Wake> Exchange<W> {
             self.request = Progress::Done;
         }
         self.measure(stream, "response_headers", began);
+        self.begin_events();
         let next = self.decided(stream, Half::Response, &decision);
         if self.socket.as_ref().is_some_and(|socket| socket.is_open()) && next == Next::Continue {
             self.socket_opened(stream, &extensions);
+        }
+        if self.events.is_some() && next == Next::Continue {
+            self.response = Progress::Events;
         }
         next
     }
@@ -350,6 +366,7 @@ impl<W: Wake> Exchange<W> {
             }
             Progress::Messages => return self.messages(stream, end_of_stream),
             Progress::Socket => return self.socket_piece(stream, half, end_of_stream),
+            Progress::Events => return self.events_piece(stream, end_of_stream),
             Progress::Body => {}
         }
         let began = Instant::now();
@@ -445,7 +462,8 @@ impl<W: Wake> Exchange<W> {
                 self.ends_meanwhile(half);
                 return Next::Hold;
             }
-            Progress::Headers | Progress::Done | Progress::Socket => {
+            Progress::Events if self.cut.is_some() => return self.cut_when_woken(),
+            Progress::Headers | Progress::Done | Progress::Socket | Progress::Events => {
                 self.late_trailers(stream, half, map);
                 return Next::Continue;
             }
@@ -555,7 +573,7 @@ impl<W: Wake> Exchange<W> {
     /// The stream is over.
     pub(crate) fn complete(&mut self, stream: &mut impl Stream) -> Next {
         let was_evaluated = self.waiting.take().is_some();
-        (self.rules_wait, self.late_body) = (None, None);
+        (self.rules_wait, self.late_body, self.cut_wait) = (None, None, None);
         if was_evaluated && let Some(profile) = &self.profile {
             self.filter.metrics.no_verdict(stream, profile.name());
         }

@@ -19,6 +19,7 @@ pub(crate) struct Families {
     uninspected: Option<MetricId>,
     rejected: Option<MetricId>,
     socket_messages: Option<MetricId>,
+    stream_events: Option<MetricId>,
     limits: Option<MetricId>,
     unknown_profiles: Option<MetricId>,
     errors: Option<MetricId>,
@@ -68,6 +69,7 @@ impl Families {
             uninspected: envoy.counter("glacis_uninspected", &["reason"]),
             rejected: envoy.counter("glacis_rejected", &["reason"]),
             socket_messages: envoy.counter("glacis_websocket_messages", &["from", "verdict"]),
+            stream_events: envoy.counter("glacis_stream_events", &["verdict"]),
             limits: envoy.counter("glacis_limits_hit", &["limit"]),
             unknown_profiles: envoy.counter("glacis_unknown_profiles", &[]),
             errors: envoy.counter("glacis_errors", &["kind"]),
@@ -103,6 +105,11 @@ impl Families {
     /// A message of a WebSocket was judged.
     pub(crate) fn socket_message(&self, stream: &mut impl Stream, from: &str, verdict: &str) {
         count(stream, self.socket_messages, &[from, verdict]);
+    }
+
+    /// A server-sent event was judged.
+    pub(crate) fn stream_event(&self, stream: &mut impl Stream, verdict: &str) {
+        count(stream, self.stream_events, &[verdict]);
     }
 
     /// A message was evaluated. `phase` is the part of the exchange that it carried.

@@ -163,6 +163,8 @@ pub(crate) enum Wakeup {
     Rules,
     /// The body of the request has not come for a while.
     LateBody,
+    /// The response ends after the events that have gone on, or a socket whose peers do not end it.
+    Cut,
 }
 
 /// Calls the hook `woken` of one stream on the thread of the stream.

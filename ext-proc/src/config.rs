@@ -15,7 +15,7 @@ use std::{
 };
 
 use glacis_engine::{AuditPart, AuditParts, Limits};
-use glacis_host::{declare_configuration, resolve_rules};
+use glacis_host::declare_configuration;
 use glacis_service::{
     config::{Admin, ConfigError, Drain, Listen, LogLevel, Overload, Seconds, load},
     differing,
@@ -170,10 +170,9 @@ impl Config {
     }
 
     fn resolve(&mut self, folder: &Path) {
-        resolve_rules(folder, &mut self.rules);
-        if let Some(crs) = &mut self.crs {
-            *crs = folder.join(&*crs);
-        }
+        let mut keys = self.keys();
+        keys.resolve(folder);
+        self.set_keys(keys);
         for profile in self.profiles.values_mut() {
             profile.resolve(folder);
         }

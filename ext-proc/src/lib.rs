@@ -24,6 +24,7 @@ mod document;
 mod duplex;
 mod envoy_canary;
 mod event;
+mod exclusion_counts;
 mod grpc;
 mod history;
 mod metrics;

@@ -60,6 +60,7 @@ pub struct Metrics {
     uninspected: Family<ReasonLabel, Counter>,
     rejected: Family<ReasonLabel, Counter>,
     socket_messages: Family<SocketLabels, Counter>,
+    stream_events: Family<ReceiptLabel, Counter>,
     errors: Family<KindLabel, Counter>,
     alarms: Family<KindLabel, Counter>,
     rulesets: Family<RulesetLabel, Gauge>,
@@ -104,7 +105,7 @@ label!(ReasonLabel, reason: &'static str);
 label!(SocketLabels, from: &'static str, verdict: &'static str);
 label!(KindLabel, kind: &'static str);
 label!(LimitLabel, limit: &'static str);
-label!(CheckLabel, id: &'static str);
+label!(CheckLabel, id: &'static str, severity: &'static str);
 label!(MessageLabel, message: &'static str);
 label!(ProfileLabel, profile: String);
 label!(ExclusionLabel, profile: String, state: &'static str);
@@ -216,6 +217,7 @@ impl Metrics {
             uninspected: Family::default(),
             rejected: Family::default(),
             socket_messages: Family::default(),
+            stream_events: Family::default(),
             errors: Family::default(),
             alarms: Family::default(),
             rulesets: Family::default(),
@@ -286,6 +288,10 @@ impl Metrics {
             }
         }
         table::SOCKET_MESSAGES.register(registry, self.socket_messages.clone());
+        for verdict in ["allow", "deny", REJECT] {
+            drop(self.stream_events.get_or_create(&ReceiptLabel { verdict }));
+        }
+        table::STREAM_EVENTS.register(registry, self.stream_events.clone());
         table::LIMITS.register(registry, self.limits.clone());
         for alarm in Alarm::ALL {
             drop(self.alarms.get_or_create(&KindLabel { kind: alarm.name() }));
@@ -338,6 +344,11 @@ impl Metrics {
         self.socket_messages.get_or_create(&SocketLabels { from: from.name(), verdict }).inc();
     }
 
+    /// Counts an event of a stream.
+    pub(crate) fn stream_event(&self, verdict: &'static str) {
+        self.stream_events.get_or_create(&ReceiptLabel { verdict }).inc();
+    }
+
     /// Counts an attempt to put another configuration to use.
     pub(crate) fn reloaded(&self, good: bool) {
         self.service.reloads.count(good);
@@ -351,7 +362,8 @@ impl Metrics {
     pub(crate) fn examined(&self, findings: &[Finding]) {
         for check in CHECKS.iter().filter(|check| check.source.is_of_service()) {
             let count = findings.iter().filter(|finding| finding.check.id == check.id).count();
-            let gauge = self.findings.get_or_create(&CheckLabel { id: check.id });
+            let label = CheckLabel { id: check.id, severity: check.severity.name() };
+            let gauge = self.findings.get_or_create(&label);
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
     }

@@ -8,8 +8,8 @@ use glacis_host::Recipe;
 use glacis_inspector::{Inspector, Pool, ResponseInspection, Sample, Settings};
 
 use crate::{
-    metrics::ProfileMetrics, out_of_band::Watch, recording::Wanted, rule_costs::RuleCosts,
-    rule_counts::RuleCounts, ruleset::Compiled,
+    exclusion_counts::ExclusionCounts, metrics::ProfileMetrics, out_of_band::Watch,
+    recording::Wanted, rule_costs::RuleCosts, rule_counts::RuleCounts, ruleset::Compiled,
 };
 
 /// Inspectors kept for reuse, of all profiles together, each with some hundred kilobytes: more are in use at once only
@@ -31,6 +31,8 @@ pub(crate) struct Profile {
     pub(crate) watch: Arc<Watch>,
     /// In how many requests each rule has matched since it was loaded.
     pub(crate) counts: Arc<RuleCounts>,
+    /// In how many requests each exclusion has applied.
+    pub(crate) exclusions: Arc<ExclusionCounts>,
     /// What they cost, in a sample.
     pub(crate) costs: Arc<RuleCosts>,
     metrics: OnceLock<ProfileMetrics>,
@@ -63,6 +65,7 @@ impl Profile {
         Self {
             pool: Pool::new(Arc::clone(&program), Arc::clone(&settings), pooled_max),
             counts: Arc::new(RuleCounts::new(&program)),
+            exclusions: Arc::default(),
             costs,
             metrics: OnceLock::new(),
             blocking: OnceLock::new(),
@@ -87,6 +90,7 @@ impl Profile {
         // Few are evaluated at once: as many as there are threads for it.
         let mut profile = Self::pooled(compiled, settings, None, costs, POOLED_MIN);
         profile.counts = Arc::clone(&self.counts);
+        profile.exclusions = Arc::clone(&self.exclusions);
         Arc::new(profile)
     }
 

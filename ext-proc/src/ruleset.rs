@@ -24,6 +24,7 @@ use crate::{
     canary,
     collections::{CollectionMetrics, SharedCollections},
     config::Config,
+    exclusion_counts::ExclusionCounts,
     out_of_band::Watch,
     profile::Profile,
     rule_costs::RuleCosts,
@@ -118,6 +119,7 @@ impl Rulesets {
         let mut builder = Builder {
             host,
             source,
+            now,
             today: Date::at(now),
             compiled: Vec::new(),
             exclusions: Vec::new(),
@@ -200,6 +202,7 @@ pub(crate) struct Compiled {
 struct Builder<'h> {
     host: &'h Host,
     source: &'h RecordingSource,
+    now: Duration,
     today: Date,
     compiled: Vec<Compiled>,
     exclusions: Vec<LoadedExclusion>,
@@ -245,7 +248,9 @@ impl Builder<'_> {
         let engine = settings.rule_engine.unwrap_or_else(|| compiled.program.rule_engine());
         settings.out_of_band &= engine != RuleEngine::Off;
         let costs = Arc::new(RuleCosts::new(&compiled.program, config.cost_sample));
-        Ok(Profile::new(compiled, settings, canary_of(&keys), costs, count))
+        let mut profile = Profile::new(compiled, settings, canary_of(&keys), costs, count);
+        profile.exclusions = Arc::new(ExclusionCounts::new(&applied, self.now));
+        Ok(profile)
     }
 
     /// The exclusions of a profile that are in force; those that are not are remembered.

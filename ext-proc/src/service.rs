@@ -8,7 +8,7 @@ use core::{
 use std::{collections::VecDeque, fmt, io, path::Path, sync::Arc};
 
 use glacis_host::admission::{OpenStream, Streams};
-use glacis_inspector::Rejection;
+use glacis_inspector::{CLOSE_GRACE, Rejection};
 use glacis_rules::Record;
 use glacis_service::{Readiness, overload};
 use tokio::time::{Sleep, sleep};
@@ -129,7 +129,7 @@ pub(crate) struct Answers {
     state: State,
     /// Answers that are still to be given.
     answers: VecDeque<Answer>,
-    /// Runs while a body keeps Envoy waiting.
+    /// Runs while a body keeps Envoy waiting, or the end of a socket.
     patience: Option<Pin<Box<Sleep>>>,
     shared: Arc<Shared>,
     _stream: OpenStream,
@@ -248,12 +248,21 @@ impl Answers {
         }
     }
 
-    /// What a request is answered whose body does not come, if its headers suffice for a refusal.
+    /// What a request is answered whose body does not come, if its headers suffice for a refusal, and a socket whose
+    /// peers do not end it after a Close frame.
     fn without_body(
         &mut self,
         session: &mut Session,
         context: &mut Context<'_>,
     ) -> Option<Answered> {
+        if session.awaits_close() {
+            let timer = self.patience.get_or_insert_with(|| Box::pin(sleep(CLOSE_GRACE)));
+            if timer.as_mut().poll(context).is_pending() {
+                return None;
+            }
+            self.patience = None;
+            return Some(Ok(vec![session.close()]));
+        }
         if !session.can_refuse_before_body() {
             self.patience = None;
             return None;

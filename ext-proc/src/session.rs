@@ -7,6 +7,7 @@
 
 mod before_body;
 mod end;
+mod event_stream;
 mod framing;
 mod messages;
 mod modes;
@@ -23,8 +24,8 @@ use framing::{after_body, end_of};
 use glacis_engine::Deadline;
 use glacis_host::admission::Share;
 use glacis_inspector::{
-    Decision, EXTENSIONS_HEADER, HeaderChange, Hints, Inspector, Mode, Receipt, Rejection,
-    RequestHead, ResponseHead, Socket, request_id,
+    Decision, EXTENSIONS_HEADER, EventStream, HeaderChange, Hints, Inspector, Mode, Receipt,
+    Rejection, RequestHead, ResponseHead, Socket, request_id,
 };
 use glacis_service::{
     Client,
@@ -58,6 +59,8 @@ enum Half {
     Messages(BodyMode),
     /// Messages of a WebSocket are inspected as they come, in this mode: see `socket`.
     Socket(BodyMode),
+    /// Events are inspected as they come, in this mode: see `event_stream`.
+    Events(BodyMode),
     /// The verdict is reached without a body; pieces of it may come all the same, and pass.
     Done,
     /// The verdict is reached on the whole body: no more of it can come.
@@ -87,7 +90,11 @@ pub(crate) struct Session {
     inspector: Option<Box<Inspector>>,
     /// The WebSocket that the request has opened, where its messages are inspected.
     socket: Option<Box<Socket>>,
-    /// What goes on in the place of the piece of a socket that is answered.
+    /// The response whose events are inspected.
+    events: Option<Box<EventStream>>,
+    /// What ends the response, after the events that go on.
+    cut: Option<Answer>,
+    /// What goes on in the place of the piece of a socket or of a stream of events that is answered.
     replaced: Option<Vec<u8>>,
     /// What goes to the peer that has sent it, as a piece of the other half.
     answered: Option<(Part, Vec<u8>)>,
@@ -164,6 +171,8 @@ impl Session {
             profile: None,
             inspector: None,
             socket: None,
+            events: None,
+            cut: None,
             replaced: None,
             answered: None,
             awaited: None,
@@ -218,6 +227,9 @@ impl Session {
         if let Some(socket) = &self.socket {
             return Some(socket.held_bytes());
         }
+        if let Some(events) = &self.events {
+            return Some(events.held_bytes());
+        }
         if let Half::Messages(_) = self.request {
             return inspector.map(Inspector::pending_bytes);
         }
@@ -227,7 +239,8 @@ impl Session {
     /// Bytes that are evaluated on a thread that serves other streams as well.
     pub(crate) fn inline_bytes(&self) -> usize {
         let bytes = self.shared.inline_body_bytes;
-        if self.socket.is_some() { bytes.min(INLINE_PIECE_BYTES_MAX) } else { bytes }
+        let in_messages = self.socket.is_some() || self.events.is_some();
+        if in_messages { bytes.min(INLINE_PIECE_BYTES_MAX) } else { bytes }
     }
 
     /// Whether bodies come in the mode in which Envoy gives them away.
@@ -279,13 +292,17 @@ impl Session {
             }
             _ => None,
         };
-        let answers = self.give_back(Seen { part, piece, answer });
+        let mut answers = self.give_back(Seen { part, piece, answer });
+        if let Some(cut) = self.cut.take() {
+            self.refused = true;
+            answers.push(cut);
+        }
         self.or_fail(answers)
     }
 
     /// Answers what comes behind the request's headers.
     fn later(&mut self, message: &Message) -> Result<Answer, Status> {
-        if let Some(answer) = self.of_socket(message) {
+        if let Some(answer) = self.of_socket(message).or_else(|| self.of_events(message)) {
             return Ok(answer);
         }
         if self.concluded && part(message) == Part::ResponseHeaders {
@@ -316,7 +333,7 @@ impl Session {
         } else {
             (self.modes.response, self.response, &mut self.held_response)
         };
-        let mode = if let Half::Socket(mode) = half { mode } else { mode };
+        let mode = if let Half::Socket(mode) | Half::Events(mode) = half { mode } else { mode };
         if mode != BodyMode::FullDuplex || self.refused {
             return vec![seen.answer];
         }
@@ -419,7 +436,7 @@ impl Session {
         let mode = match self.request {
             Half::Headers => return Err(Misordered::BeforeRequestHeaders),
             Half::BodyDone => return Err(Misordered::BodyAfterItsEnd),
-            Half::Done | Half::Socket(_) => {
+            Half::Done | Half::Socket(_) | Half::Events(_) => {
                 return Ok(self.follow(&Decision::Continue, Part::RequestBody, Vec::new()));
             }
             Half::Messages(mode) => return Ok(self.messages(body, mode)),
@@ -479,6 +496,9 @@ impl Session {
             Decision::Continue | Decision::NeedBody => self.socket_answered(head),
         };
         let decision = rejected.unwrap_or(decision);
+        if decision == Decision::Continue {
+            self.begin_events();
+        }
         if blocks && !self.observed && self.response == Half::Body(BodyMode::Streamed) {
             self.shared.alarm(Alarm::StreamedResponse);
         }
@@ -495,7 +515,7 @@ impl Session {
         let mode = match self.response {
             Half::Headers => return Err(Misordered::ResponseBodyBeforeHeaders),
             Half::BodyDone => return Err(Misordered::BodyAfterItsEnd),
-            Half::Done | Half::Messages(_) | Half::Socket(_) => {
+            Half::Done | Half::Messages(_) | Half::Socket(_) | Half::Events(_) => {
                 return Ok(self.follow(&Decision::Continue, Part::ResponseBody, Vec::new()));
             }
             Half::Body(mode) => mode,

@@ -221,6 +221,7 @@ impl Shared {
         let rules = || inspector.matched_rules().filter(|rule| rule.log);
         self.metrics.rules_matched(of_rules, rules);
         rules().for_each(|rule| profile.counts.count(rule.id));
+        profile.exclusions.count(inspector.excluding_rules());
         let status = if refused { 0 } else { status };
         let clients = client.filter(|_| self.bans.is_some());
         self.metrics.rule_evidence.matched(clients, status, rules().map(|rule| rule.id.0));
@@ -252,7 +253,14 @@ impl Shared {
 
     /// Puts other rulesets to use, for exchanges that begin from now on.
     pub(crate) fn replace(&self, rulesets: Rulesets) {
-        self.metrics.loaded(Some(&self.rulesets()), &rulesets);
+        let before = self.rulesets();
+        self.metrics.loaded(Some(&before), &rulesets);
+        for (name, profile) in rulesets.profiles.iter() {
+            if let Some(same) = before.profiles.get(name) {
+                profile.exclusions.continue_from(&same.exclusions);
+            }
+        }
+        drop(before);
         let old = core::mem::replace(
             &mut *self.rulesets.write().unwrap_or_else(PoisonError::into_inner),
             Arc::new(rulesets),

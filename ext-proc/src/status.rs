@@ -4,7 +4,7 @@ use glacis_inspector::Mode;
 use glacis_service::{Readiness, status::Status};
 use serde::Serialize;
 
-use crate::shared::Shared;
+use crate::{exclusion_counts::Unapplied, shared::Shared};
 
 /// Characters of the name of this machine that are shown.
 const INSTANCE_MAX: usize = 253;
@@ -31,6 +31,8 @@ struct ProfileStatus<'a> {
     mode: &'static str,
     warnings: usize,
     exclusions_expired: usize,
+    /// Exclusions that have never applied since they were loaded.
+    exclusions_unapplied: Unapplied,
 }
 
 /// Calls `then` with the status of the service as it is now.
@@ -53,6 +55,9 @@ pub(crate) fn with_status<R>(
         mode: Mode::from(loaded.rule_engine).name(),
         warnings: loaded.program.warnings().len(),
         exclusions_expired: expired(loaded.profile),
+        exclusions_unapplied: { rulesets.profiles.get(loaded.profile) }
+            .map(|profile| profile.exclusions.unapplied())
+            .unwrap_or_default(),
     });
     then(&StatusAnswer {
         status: Status::now(env!("CARGO_PKG_VERSION"), readiness, &shared.reloads),

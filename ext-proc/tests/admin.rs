@@ -326,8 +326,14 @@ exclusions:
     assert_eq!(ids(&answer), ["GD104", "GD116", "GD117", "GD118", "GD203", "GD211"], "{answer}");
     assert_eq!(ids(&told(&service, "/doctor").await), ids(&answer));
     let (_, metrics) = ask(service.admin, "GET", "/metrics", None).await;
-    for (id, count) in [("GD104", 1), ("GD117", 1), ("GD203", 1), ("GD401", 0)] {
-        let line = format!("glacis_doctor_finding{{id=\"{id}\"}} {count}\n");
+    for (id, severity, count) in [
+        ("GD104", "warning", 1),
+        ("GD203", "warning", 1),
+        ("GD401", "error", 0),
+        ("GD421", "note", 0),
+    ] {
+        let labels = format!("id=\"{id}\",severity=\"{severity}\"");
+        let line = format!("glacis_doctor_finding{{{labels}}} {count}\n");
         assert!(metrics.contains(&line), "{line}: {metrics}");
     }
     assert!(!metrics.contains("GD302"), "Envoy's configuration is not known to a service");

@@ -230,3 +230,67 @@ async fn the_canary_decides_readiness() {
         "{metrics}"
     );
 }
+
+/// A document that cannot be used leaves the one before in use, as rules do.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_openapi_document_that_is_not_good_changes_nothing() {
+    let folder = folder("reload-openapi");
+    let document = |path: &str| {
+        format!(
+            "openapi: 3.1.0\ninfo: {{title: t, version: '1'}}\npaths:\n  {path}:\n    get:\n      \
+             responses: {{'200': {{description: ok}}}}\n"
+        )
+    };
+    write(&folder, "api.yaml", &document("/one"));
+    let config = "directives: SecRuleEngine On\nopenapi: {document: api.yaml}\ncanary_seconds: 0\n";
+    write(&folder, "ext-proc.yaml", config);
+    let service = Service::start_file(&folder.join("ext-proc.yaml")).await;
+    let passes = async |path: &str| answer(&service, path).await == PASSED;
+    assert!(passes("/one").await && !passes("/two").await);
+    for (failures, broken) in [
+        "openapi: 3.1.0\npaths: [",
+        "openapi: 2.0.0\ninfo: {title: t, version: '1'}\npaths: {}\n",
+        &document("/one")
+            .replace("responses:", "requestBody: {$ref: '#/nowhere'}\n      responses:"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        write(&folder, "api.yaml", broken);
+        counted(&service, &format!("{FAILURE} {}", failures + 1)).await;
+        assert!(passes("/one").await && !passes("/two").await, "{broken}");
+        assert_eq!(get(service.admin, "/readyz").await.0, 200);
+    }
+    write(&folder, "api.yaml", &document("/two"));
+    eventually(async || passes("/two").await && !passes("/one").await).await;
+}
+
+/// Exclusions that have applied to no request are in `/status`, also after a reload.
+#[tokio::test(flavor = "multi_thread")]
+async fn exclusions_that_never_apply_are_known() {
+    let folder = folder("reload-exclusions");
+    let exclusion = |path: &str| {
+        format!("- {{rules: [1], path: {path}, owner: o, reason: r, expires: never}}\n")
+    };
+    let config = |more: &str| {
+        let (wiki, pay) = (exclusion("/wiki/"), exclusion("/pay"));
+        format!("rules: [a.conf]\ncanary_seconds: 0\nexclusions:\n{wiki}{pay}{more}")
+    };
+    write(&folder, "ext-proc.yaml", &config(""));
+    write(&folder, "a.conf", &rule("one", 1));
+    let service = Service::start_file(&folder.join("ext-proc.yaml")).await;
+    let never = async || {
+        let (_, status) = get(service.admin, "/status").await;
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        let listed = status["profiles"][0]["exclusions_unapplied"]["listed"].clone();
+        let about = listed.as_array().unwrap().iter().map(|it| it["about"].to_string());
+        about.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(never().await, r#""1; path /wiki/" "1; path /pay""#);
+    assert_eq!(answer(&service, "/?q=one").await, denied(1));
+    assert_eq!(answer(&service, "/wiki/a?q=one").await, PASSED);
+    eventually(async || never().await == r#""1; path /pay""#).await;
+    write(&folder, "ext-proc.yaml", &config(&exclusion("/new")));
+    counted(&service, &format!("{SUCCESS} 1")).await;
+    assert_eq!(never().await, r#""1; path /pay" "1; path /new""#);
+}

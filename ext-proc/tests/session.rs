@@ -304,7 +304,7 @@ async fn responses() {
                 (get(), ASKED),
                 (
                     Sent::response(200, &["content-type: text/event-stream"]),
-                    "response_headers allow/headers",
+                    "response_headers allow/headers uninspected=event_stream",
                 ),
             ],
         ),

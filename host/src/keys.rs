@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 use glacis_service::config::ensure;
 use serde::Deserialize;
 
-use crate::{ProfileConfig, SecondOpinionConfig, resolve_rules};
+use crate::{ProfileConfig, Response, SecondOpinionConfig, resolve_rules};
 
 /// Profiles that one host may have: each keeps memory of its own.
 const PROFILES_MAX: usize = 1_024;
@@ -57,6 +57,7 @@ macro_rules! with_profile_keys {
             grpc_descriptors: Option<std::path::PathBuf> = None,
             graphql: $crate::GraphqlConfig = $crate::GraphqlConfig::default(),
             websocket: $crate::WebsocketConfig = $crate::WebsocketConfig::default(),
+            event_stream: $crate::EventStreamConfig = $crate::EventStreamConfig::default(),
             openapi: $crate::OpenApiConfig = $crate::OpenApiConfig::default(),
             response: $crate::Response = $crate::Response::Off,
             trusted_hops: usize = 0,
@@ -218,6 +219,10 @@ impl ProfileKeys {
             "write a path without quotation marks, backslashes and line breaks",
         )?;
         if let Some(problem) = self.graphql.problem().or_else(|| self.websocket.problem()) {
+            return Err(problem);
+        }
+        let inspects_responses = self.response != Response::Off;
+        if let Some(problem) = self.event_stream.problem(inspects_responses) {
             return Err(problem);
         }
         if let Some(problem) = self.openapi.problem() {

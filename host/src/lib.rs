@@ -7,6 +7,7 @@
 
 pub mod admission;
 mod audit;
+mod event_stream;
 mod graphql;
 mod keys;
 mod large_bodies;
@@ -21,6 +22,7 @@ mod websocket;
 mod words;
 
 pub use audit::Audit;
+pub use event_stream::EventStreamConfig;
 pub use glacis_rules::{ExclusionConfig, Expiry, RuleRange};
 pub use graphql::{GraphqlConfig, Introspection, MalformedGraphql};
 pub use keys::{Block, ProfileKeys, check_profiles};

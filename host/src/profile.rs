@@ -6,9 +6,9 @@ use glacis_engine::RuleEngine;
 use serde::{Deserialize, Deserializer};
 
 use crate::{
-    Block, BodyOverflow, CrsDefaults, Evaluation, ExclusionConfig, ExpiredExclusions,
-    GraphqlConfig, Grpc, Late, LimitsChange, OpenApiConfig, OversizedBody, ProfileKeys, Response,
-    ScoringConfig, ShadowConfig, WebsocketConfig, words::word,
+    Block, BodyOverflow, CrsDefaults, Evaluation, EventStreamConfig, ExclusionConfig,
+    ExpiredExclusions, GraphqlConfig, Grpc, Late, LimitsChange, OpenApiConfig, OversizedBody,
+    ProfileKeys, Response, ScoringConfig, ShadowConfig, WebsocketConfig, words::word,
 };
 
 /// Whether rules run, and may block.
@@ -142,6 +142,7 @@ keys!(
     grpc_descriptors: Option<PathBuf>,
     graphql: GraphqlConfig,
     websocket: WebsocketConfig,
+    event_stream: EventStreamConfig,
     openapi: OpenApiConfig,
     response: Response,
     trusted_hops: usize,

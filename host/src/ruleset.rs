@@ -209,6 +209,7 @@ pub fn settings(
         late: keys.late.into(),
         grpc: keys.grpc.into(),
         socket: keys.websocket.settings(),
+        event_stream: keys.event_stream.settings(),
         trusted_hops: keys.trusted_hops,
         redaction: records.redaction.clone(),
         audit_format: records.format,

@@ -18,9 +18,9 @@ use crate::{
     body::{self, Kind},
     decision::{Mode, WouldDeny},
     json::Object,
+    message::MessageName,
     redact::{MASK, Redaction},
     rejection::Rejection,
-    socket::MessageName,
 };
 
 /// The shape of audit records.

@@ -2,7 +2,7 @@
 
 use glacis_engine::{Flags, Phase, RuleEngine, RuleId, Scores};
 
-use crate::{rejection::Rejection, socket::MessageName};
+use crate::{message::MessageName, rejection::Rejection};
 
 /// What the host has to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +82,8 @@ pub enum Uninspected {
     GrpcBody,
     /// What follows the headers are WebSocket frames.
     WebSocket,
+    /// The response is a stream of server-sent events, and they are not inspected one by one.
+    EventStream,
     /// What follows the headers is a tunnel (`CONNECT`).
     Tunnel,
     /// The body is larger than what is inspected, and such are passed without a look at them.
@@ -112,12 +114,13 @@ pub enum Uninspected {
 
 impl Uninspected {
     /// Every reason.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::EngineOff,
         Self::NotSampled,
         Self::BodyNotWanted,
         Self::GrpcBody,
         Self::WebSocket,
+        Self::EventStream,
         Self::Tunnel,
         Self::BodyTooLarge,
         Self::BodyOverflow,
@@ -142,6 +145,7 @@ impl Uninspected {
             Self::BodyNotWanted => "body_not_wanted",
             Self::GrpcBody => "grpc_body",
             Self::WebSocket => "websocket",
+            Self::EventStream => "event_stream",
             Self::Tunnel => "tunnel",
             Self::BodyTooLarge => "body_too_large",
             Self::BodyOverflow => "body_overflow",

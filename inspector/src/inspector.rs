@@ -1,6 +1,7 @@
 //! One exchange under inspection.
 
 mod absent;
+mod event_stream;
 mod messages;
 mod opinion;
 mod outcome;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 use glacis_engine::{
     Deadline, Endpoint, Flags, MatchedRule, Phase, Profile, ProfiledRule, Program, RuleEngine,
-    Start, Transaction,
+    RuleId, Start, Transaction,
 };
 
 use glacis_second_opinion::Opinion;
@@ -23,13 +24,15 @@ use glacis_second_opinion::Opinion;
 use crate::{
     client::client_of,
     decision::{Decision, Mode, OBSERVED, REJECT, Uninspected},
+    event_stream::EventStream,
+    message::{KeptHead, MessageName},
     rejection::Rejection,
     request::{
         Header, RequestHead, ResponseHead, content_length, find, is_chunked, is_event_stream,
         is_grpc, is_grpc_call, is_malformed_websocket, is_tunnel, is_websocket,
     },
     settings::{GrpcBodies, ResponseInspection, Settings, TruncatedBody},
-    socket::{MessageName, Socket},
+    socket::Socket,
 };
 
 use messages::Messages;
@@ -99,6 +102,10 @@ pub struct Inspector {
     messages: Option<Box<Messages>>,
     /// The socket that the request has opened.
     socket: Option<Box<Socket>>,
+    /// The headers of the request, where its response may be a stream of events.
+    kept_head: Option<Box<KeptHead>>,
+    /// The stream of events that the response has begun.
+    event_stream: Option<Box<EventStream>>,
     settings: Arc<Settings>,
     stage: Stage,
     request: Request,
@@ -125,6 +132,8 @@ impl Inspector {
             spare: None,
             messages: None,
             socket: None,
+            kept_head: None,
+            event_stream: None,
             settings,
             stage: Stage::Idle,
             request: Request {
@@ -163,6 +172,7 @@ impl Inspector {
         if let Some(reply) = self.refusal() {
             return reply;
         }
+        self.keep_head(head);
         if !head.end_of_stream {
             if is_malformed_websocket(head) {
                 return self.malformed_websocket();
@@ -241,6 +251,7 @@ impl Inspector {
         self.opinion = None;
         self.messages = None;
         self.socket = None;
+        (self.kept_head, self.event_stream) = (None, None);
         head.id.clone_into(&mut self.request.id);
         remember(&mut self.request.method, method);
         remember(&mut self.request.uri, path);
@@ -459,8 +470,8 @@ impl Inspector {
         if let Some(reply) = self.refusal() {
             return reply;
         }
-        let endless =
-            self.request.status == 101 || is_event_stream(head.headers) || is_grpc(head.headers);
+        let is_stream = is_event_stream(head.headers);
+        let endless = self.request.status == 101 || is_stream || is_grpc(head.headers);
         if !head.end_of_stream
             && !endless
             && self.settings.response == ResponseInspection::Full
@@ -469,7 +480,11 @@ impl Inspector {
             self.stage = Stage::ResponseBody;
             return Decision::NeedBody;
         }
-        self.evaluate_response()
+        let decision = self.evaluate_response();
+        if decision == Decision::Continue && is_stream && !head.end_of_stream {
+            self.begin_event_stream(head);
+        }
+        decision
     }
 
     /// Takes a piece of the response body; runs phase 4 at its end.
@@ -511,6 +526,11 @@ impl Inspector {
     /// The rules that matched so far and log.
     pub fn matched_rules(&self) -> impl Iterator<Item = MatchedRule<'_>> {
         self.transaction.matched_rules()
+    }
+
+    /// The rules that have taken rules or targets out of this exchange: see [`Transaction::excluding_rules`].
+    pub fn excluding_rules(&self) -> impl Iterator<Item = RuleId> {
+        self.transaction.excluding_rules()
     }
 
     /// Has what evaluation costs counted from now on: see [`Transaction::with_profile`].

@@ -21,10 +21,12 @@ mod body;
 pub mod canary;
 mod client;
 mod decision;
+mod event_stream;
 mod first_verdict;
 mod grpc;
 mod inspector;
 mod json;
+mod message;
 mod pool;
 mod profile;
 mod redact;
@@ -43,11 +45,16 @@ pub use client::{client_of, parse_endpoint};
 pub use decision::{
     Decision, Mode, OBSERVED, Opined, Outcome, REJECT, Receipt, Reply, Uninspected, WouldDeny,
 };
+pub use event_stream::{
+    EventBlock, EventJudge, EventReader, EventStream, EventStreamHead, EventStreamSettings, Passed,
+    StreamEvent, StreamPart,
+};
 pub use first_verdict::{
     BundleError, FIRST_VERDICT_HEAD_BYTES_MAX, First, FirstVerdict, RuleBundle,
 };
 pub use grpc::code as grpc_code;
 pub use inspector::{End, Inspector, SECOND_OPINION_RULE};
+pub use message::{Channel, KeptHead, MessageName};
 pub use pool::Pool;
 pub use profile::{Choice, Hints, Profiles, UnknownProfile, UnknownProfilePolicy};
 pub use redact::{Redaction, SECRET_NAMES, SECRET_WORDS};
@@ -62,8 +69,8 @@ pub use settings::{
     Settings, TruncatedBody,
 };
 pub use socket::{
-    Closing, EXTENSIONS_HEADER, Judge, MessageName, Socket, SocketHead, SocketMessage,
-    SocketSettings, Switch, Unread,
+    CLOSE_GRACE, Closing, EXTENSIONS_HEADER, Judge, Socket, SocketMessage, SocketSettings, Switch,
+    Unread, unclosed,
 };
 pub use websocket::{
     Event, Fault, HeaderChange, Kind, Message, Peer, Reader, ReaderLimits, close_frame,

@@ -44,11 +44,13 @@ pub enum Rejection {
     MalformedFrames,
     /// The server has accepted extensions with which the messages of a WebSocket cannot be inspected.
     UninspectableUpgrade,
+    /// A server sends more events in a second than are inspected.
+    EventRate,
 }
 
 impl Rejection {
     /// Every limit.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Late,
         Self::QueueFull,
         Self::MaxStreams,
@@ -64,6 +66,7 @@ impl Rejection {
         Self::MalformedUpgrade,
         Self::MalformedFrames,
         Self::UninspectableUpgrade,
+        Self::EventRate,
     ];
 
     /// The limit's name in receipts, audit records and metrics.
@@ -85,6 +88,7 @@ impl Rejection {
             Self::MalformedUpgrade => "malformed_upgrade",
             Self::MalformedFrames => "malformed_frames",
             Self::UninspectableUpgrade => "uninspectable_upgrade",
+            Self::EventRate => "event_rate",
         }
     }
 
@@ -106,7 +110,7 @@ impl Rejection {
             | Self::MalformedUpgrade
             | Self::MalformedFrames => 400,
             Self::ResponseTooLarge => 500,
-            Self::UninspectableUpgrade => 502,
+            Self::UninspectableUpgrade | Self::EventRate => 502,
         }
     }
 
@@ -128,7 +132,8 @@ impl Rejection {
             | Self::ResponseTooLarge
             | Self::MalformedUpgrade
             | Self::MalformedFrames
-            | Self::UninspectableUpgrade => false,
+            | Self::UninspectableUpgrade
+            | Self::EventRate => false,
         }
     }
 

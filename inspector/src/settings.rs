@@ -6,8 +6,8 @@ use glacis_engine::{AuditParts, CollectionStore, Lookup, RuleEngine};
 use glacis_second_opinion::Weights;
 
 use crate::{
-    audit::AuditFormat, block_page::BlockPage, redact::Redaction, sample::Sample,
-    socket::SocketSettings,
+    audit::AuditFormat, block_page::BlockPage, event_stream::EventStreamSettings,
+    redact::Redaction, sample::Sample, socket::SocketSettings,
 };
 
 /// How much of responses is inspected.
@@ -45,6 +45,8 @@ pub struct Settings {
     pub grpc: GrpcBodies,
     /// How the messages of WebSockets are inspected, if they are.
     pub socket: Option<SocketSettings>,
+    /// How server-sent events are inspected, if they are: responses have to be inspected as well.
+    pub event_stream: Option<EventStreamSettings>,
     /// What is masked in audit records.
     pub redaction: Redaction,
     /// The shape of audit records.

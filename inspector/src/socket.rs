@@ -8,9 +8,9 @@
 
 use core::time::Duration;
 
-use glacis_engine::Endpoint;
-
 use crate::{
+    decision::Reply,
+    message::{Channel, KeptHead, MessageName},
     rejection::Rejection,
     request::{Header, RequestHead, find},
     websocket::{
@@ -22,6 +22,23 @@ use crate::{
 /// The name of the header with extensions.
 pub const EXTENSIONS_HEADER: &str = extensions::NAME;
 
+/// The time from the Close frame for a refused message to the end of the connection, where peers do not end it.
+pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
+
+/// The answer by which a host ends such a connection. Nobody reads it: Envoy resets a stream that has been answered.
+#[must_use]
+pub fn unclosed() -> Reply {
+    Reply {
+        status: 403,
+        action: "drop",
+        headers: Vec::new(),
+        body: String::new(),
+        grpc_status: None,
+        rule: None,
+        details: "glacis_websocket_not_closed".to_owned(),
+    }
+}
+
 /// The version of the protocol (RFC 6455, 4.1).
 const VERSION: &[u8] = b"13";
 
@@ -32,15 +49,6 @@ pub struct SocketSettings {
     pub message_bytes_max: usize,
     /// Frames of a message that are inspected.
     pub frames_max: usize,
-}
-
-/// The place of a message among those of its peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MessageName {
-    /// Who has sent it.
-    pub from: Peer,
-    /// Its number, from 1 on.
-    pub number: u64,
 }
 
 /// What is to be judged.
@@ -75,10 +83,10 @@ pub struct Closing {
 /// Judges messages. `None` lets them pass.
 pub trait Judge {
     /// Judges a message together with the headers of its request.
-    fn message(&mut self, head: &SocketHead, message: &SocketMessage<'_>) -> Option<Closing>;
+    fn message(&mut self, head: &KeptHead, message: &SocketMessage<'_>) -> Option<Closing>;
 
     /// Judges what no rule can see. With `None` everything that the peer sends from there on passes uninspected.
-    fn unread(&mut self, head: &SocketHead, name: MessageName, unread: Unread) -> Option<Closing>;
+    fn unread(&mut self, head: &KeptHead, name: MessageName, unread: Unread) -> Option<Closing>;
 }
 
 /// What a server's answer to the request comes to.
@@ -90,19 +98,6 @@ pub enum Switch {
     NotSwitched,
     /// The server has accepted extensions with which messages cannot be inspected.
     Uninspectable,
-}
-
-/// The headers of a request, in one piece of memory.
-#[derive(Debug)]
-pub struct SocketHead {
-    /// Length, name, length, value, one after the other.
-    headers: Box<[u8]>,
-    protocol: Option<Box<str>>,
-    id: Box<str>,
-    source: Option<Endpoint>,
-    destination: Option<Endpoint>,
-    user: Option<Box<str>>,
-    lots: [u8; 2],
 }
 
 /// How far a socket has come.
@@ -132,7 +127,7 @@ struct Direction {
 /// One socket, from its handshake to its last Close frame.
 #[derive(Debug)]
 pub struct Socket {
-    head: SocketHead,
+    head: KeptHead,
     stage: Stage,
     /// Whether rules may block.
     blocks: bool,
@@ -145,63 +140,6 @@ pub struct Socket {
     closing: Option<Box<Closing>>,
     /// The status code of the Close frame of the client that went on.
     client_code: Option<u16>,
-}
-
-impl SocketHead {
-    fn new(head: &RequestHead<'_>) -> Self {
-        let mut headers = Vec::new();
-        for part in head.headers.iter().flat_map(|header| [header.name, header.value]) {
-            headers.extend(u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes());
-            headers.extend_from_slice(part);
-        }
-        Self {
-            headers: headers.into_boxed_slice(),
-            protocol: head.protocol.map(Into::into),
-            id: head.id.into(),
-            source: head.source,
-            destination: head.destination,
-            user: head.user.map(Into::into),
-            lots: [head.lot, head.audit_lot],
-        }
-    }
-
-    /// The headers.
-    #[must_use]
-    pub fn headers(&self) -> Vec<Header<'_>> {
-        let mut rest = &*self.headers;
-        let mut part = || {
-            let (length, behind) = rest.split_first_chunk()?;
-            let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
-            let (part, behind) = behind.split_at_checked(length)?;
-            rest = behind;
-            Some(part)
-        };
-        core::iter::from_fn(|| Some(Header { name: part()?, value: part()? })).collect()
-    }
-
-    /// The head of the request, for a message that has come at `time`.
-    #[must_use]
-    pub fn of<'h>(&'h self, headers: &'h [Header<'h>], time: Duration) -> RequestHead<'h> {
-        let [lot, audit_lot] = self.lots;
-        RequestHead {
-            headers,
-            protocol: self.protocol.as_deref(),
-            end_of_stream: false,
-            id: &self.id,
-            time,
-            source: self.source,
-            destination: self.destination,
-            user: self.user.as_deref(),
-            lot,
-            audit_lot,
-        }
-    }
-
-    /// The name of the request.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        &self.id
-    }
 }
 
 /// Whether a handshake is one of the version whose frames are known here.
@@ -220,7 +158,7 @@ impl Socket {
     ) -> Self {
         let rejects_long = rejects_long && blocks;
         Self {
-            head: SocketHead::new(head),
+            head: KeptHead::new(head),
             stage: Stage::Asked,
             blocks,
             settings,
@@ -264,7 +202,7 @@ impl Socket {
 
     /// The headers of its request.
     #[must_use]
-    pub const fn head(&self) -> &SocketHead {
+    pub const fn head(&self) -> &KeptHead {
         &self.head
     }
 
@@ -278,6 +216,12 @@ impl Socket {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.stage == Stage::Open
+    }
+
+    /// Whether a message was refused: both peers are to end the connection within [`CLOSE_GRACE`].
+    #[must_use]
+    pub const fn is_refused(&self) -> bool {
+        self.closing.is_some()
     }
 
     /// Whether a peer has sent something.
@@ -309,7 +253,8 @@ impl Socket {
             return None;
         }
         if let Err(rejection) = room {
-            let name = MessageName { from, number: direction.messages + 1 };
+            let name =
+                MessageName { channel: Channel::WebSocket, from, number: direction.messages + 1 };
             self.unread(name, Unread::Rejected(rejection), judge, &mut out);
         }
         while !self.is_done(from, &mut out) {
@@ -365,11 +310,17 @@ impl Socket {
                 }
                 if self.closing.is_none() {
                     self.direction(from).is_closed = true;
-                    self.client_code = code.filter(|_| from == Peer::Client);
+                    if from == Peer::Client {
+                        self.client_code = code;
+                    }
                 }
             }
             Event::Fault(fault) => {
-                let name = MessageName { from, number: self.direction(from).messages + 1 };
+                let name = MessageName {
+                    channel: Channel::WebSocket,
+                    from,
+                    number: self.direction(from).messages + 1,
+                };
                 self.unread(name, Unread::Fault(fault), judge, out);
             }
         }
@@ -384,7 +335,7 @@ impl Socket {
     ) {
         let direction = self.direction(from);
         direction.messages += 1;
-        let name = MessageName { from, number: direction.messages };
+        let name = MessageName { channel: Channel::WebSocket, from, number: direction.messages };
         if message.kind == Kind::Binary {
             message.payload.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
         }
@@ -463,3 +414,6 @@ impl Direction {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

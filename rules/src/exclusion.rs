@@ -195,7 +195,8 @@ impl Exclusion {
     }
 
     /// Whether it holds for some requests only.
-    const fn has_condition(&self) -> bool {
+    #[must_use]
+    pub const fn has_condition(&self) -> bool {
         self.path.is_some() || !self.hosts.is_empty() || self.values.is_some()
     }
 

@@ -180,3 +180,58 @@ fn documents_of_clients_pass() {
         }
     }
 }
+
+/// Whether a message of a WebSocket on `/graphql` is blocked.
+fn is_message_blocked(program: &Arc<Program>, message: &str) -> bool {
+    let mut transaction = Transaction::new(Arc::clone(program));
+    let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 1 };
+    let time = Duration::from_secs(1_700_000_000);
+    transaction.start(&Start { unique_id: "1", time, client: endpoint, server: endpoint });
+    transaction.request_line(b"GET", b"/graphql", b"HTTP/1.1");
+    for (name, value) in [
+        ("Host", "shop.example"),
+        ("User-Agent", "Mozilla/5.0"),
+        ("Accept", "*/*"),
+        ("Content-Type", JSON),
+    ] {
+        transaction.request_header(name.as_bytes(), value.as_bytes());
+    }
+    transaction.evaluate_request_headers();
+    transaction.request_is_message();
+    transaction.request_body(message.as_bytes());
+    transaction.evaluate_request_body();
+    transaction.verdict().refusal().is_some()
+}
+
+/// Messages of graphql-transport-ws (`subscribe`) and of its predecessor (`start`): the document is taken apart, its
+/// limits hold, and the messages of the protocol without a document pass.
+#[test]
+fn messages_of_web_sockets() {
+    let limits = "SecGraphqlPath \"/graphql\"\n\
+                  SecRule GRAPHQL:depth \"@gt 3\" \"id:1,phase:2,deny\"\n\
+                  SecRule GRAPHQL:malformed \"@gt 0\" \"id:2,phase:2,deny\"\n";
+    let (with, without) = (program(Defaults::Glacis, limits), program(Defaults::Glacis, ""));
+    let message = |kind: &str, document: &str, variables: &str| {
+        let payload = format!("{{\"query\":{},\"variables\":{variables}}}", quoted(document));
+        format!("{{\"id\":\"1\",\"type\":\"{kind}\",\"payload\":{payload}}}")
+    };
+    let subscribe = |document: &str| message("subscribe", document, "{}");
+    let deep = "subscription { a { b { c { d } } } }";
+    let attack = "subscription { a(b: \"\\u003cscript\\u003ealert(1)\\u003c/script\\u003e\") }";
+    for (text, is_blocked, is_blocked_as_json) in [
+        (subscribe("subscription S($a: Int) { added(to: $a) { user { name } } }"), false, false),
+        (message("start", "{ a }", "{\"a\":1}"), false, false),
+        (subscribe(deep), true, false),
+        (message("start", deep, "{}"), true, false),
+        (subscribe(attack), true, true),
+        (message("subscribe", "{ a }", "{\"b\":\"<script>alert(1)</script>\"}"), true, true),
+        (subscribe("subscription {"), true, false),
+        (json(deep), true, false),
+        ("{\"type\":\"connection_init\",\"payload\":{\"token\":\"a\"}}".to_owned(), false, false),
+        ("{\"type\":\"ping\"}".to_owned(), false, false),
+        ("{\"id\":\"1\",\"type\":\"complete\"}".to_owned(), false, false),
+    ] {
+        assert_eq!(is_message_blocked(&with, &text), is_blocked, "{text}");
+        assert_eq!(is_message_blocked(&without, &text), is_blocked_as_json, "without: {text}");
+    }
+}

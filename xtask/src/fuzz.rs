@@ -9,7 +9,7 @@ use crate::failure::{self, Failure, Outcome};
 use crate::fetch;
 use crate::fuzz_seeds::{
     Fixtures, api_requests, bodies, calls, crs_requests, documents, in_pieces, patterns, ruled,
-    rules, sockets, values,
+    rules, sockets, streams, values,
 };
 use crate::pins::CARGO_FUZZ_VERSION;
 
@@ -37,6 +37,7 @@ const TARGETS: &[Target] = &[
     Target { name: "before_body", bytes_max: 2048, dictionary: "attacks", seeds: ruled },
     Target { name: "fast_path", bytes_max: 2048, dictionary: "attacks", seeds: ruled },
     Target { name: "transaction_calls", bytes_max: 2048, dictionary: "http", seeds: calls },
+    Target { name: "event_stream", bytes_max: 2048, dictionary: "http", seeds: streams },
     Target { name: "websocket", bytes_max: 2048, dictionary: "http", seeds: sockets },
 ];
 

@@ -189,6 +189,16 @@ pub(crate) fn sockets(fixtures: &Fixtures) -> Vec<Vec<u8>> {
     texts.into_iter().enumerate().map(seed).collect()
 }
 
+/// Event streams as the law reads them: texts with line ends of all kinds between.
+pub(crate) fn streams(fixtures: &Fixtures) -> Vec<Vec<u8>> {
+    let texts = values(fixtures);
+    let seed = |(at, text): (usize, Vec<u8>)| {
+        let [setting, end] = [at % 2, 0x80 + at % 8].map(|byte| u8::try_from(byte).unwrap_or(0));
+        [&[setting, 7], &b"data: "[..], &text, &[end, 0x83], b"id: 1\x83~"].concat()
+    };
+    texts.into_iter().enumerate().map(seed).collect()
+}
+
 /// GraphQL documents as the law reads them: bodies of all kinds, since changes of any text break its grammar.
 pub(crate) fn documents(fixtures: &Fixtures) -> Vec<Vec<u8>> {
     const DOCUMENTS: [&str; 3] = [

@@ -136,6 +136,7 @@ struct Control {
     request_body_bytes_max: usize,
     response_body_bytes_max: usize,
     /// The response's body is a message, and inspected whatever its media type is.
+    request_is_message: bool,
     response_is_message: bool,
 }
 
@@ -155,6 +156,7 @@ impl Control {
             nested_bytes_left: program.limits.nested_bytes_max,
             request_body_bytes_max: program.limits.request_body_bytes_max,
             response_body_bytes_max: program.limits.response_body_bytes_max,
+            request_is_message: false,
             response_is_message: false,
         }
     }
@@ -235,6 +237,8 @@ pub struct Transaction {
     removed_rules: RuleSet,
     /// The `ctl` actions that took targets away: rule and position of the action.
     removed_targets: Vec<(RuleIndex, usize)>,
+    /// The rules whose `ctl` has removed rules or targets; a rule that did so several times may be there several times.
+    excluding: Vec<RuleIndex>,
     matches: matched::Matches,
     matched_ids: record::MatchedIds,
     trace: Option<Box<trace::Trace>>,
@@ -285,6 +289,7 @@ impl Transaction {
             persistent: Default::default(),
             removed_rules: RuleSet::default(),
             removed_targets: Vec::new(),
+            excluding: Vec::new(),
             matches: matched::Matches::default(),
             matched_ids: record::MatchedIds::default(),
             trace: None,
@@ -337,6 +342,7 @@ impl Transaction {
         }
         self.removed_rules.clear();
         self.removed_targets.clear();
+        self.excluding.clear();
         self.matches.clear();
         self.matched_ids.clear();
         if let Some(trace) = &mut self.trace {

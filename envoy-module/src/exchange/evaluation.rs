@@ -328,6 +328,7 @@ impl<W: Wake> Exchange<W> {
             Wakeup::Evaluation => self.done_elsewhere(stream),
             Wakeup::Rules => self.rules_known(stream),
             Wakeup::LateBody => self.body_is_late(stream),
+            Wakeup::Cut => self.cut_when_woken(),
         }
     }
 

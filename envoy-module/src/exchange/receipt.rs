@@ -85,7 +85,7 @@ pub(super) fn write(stream: &mut impl Stream, receipt: &Receipt<'_>) {
     entries.extend(would_deny.map(|rule| ("would_deny", rule)));
     let uninspected = receipt.uninspected;
     entries.extend(uninspected.map(|reason| ("uninspected", Value::Text(reason.name()))));
-    let message = receipt.message.map(|it| format!("{} {}", it.from.name(), it.number));
+    let message = receipt.message.map(|it| it.to_string());
     entries.extend(message.as_deref().map(|message| ("message", Value::Text(message))));
     entries.extend(receipt.phase.map(|phase| ("phase", number(phase.number().into()))));
     stream.set_metadata(NAMESPACE, &entries);

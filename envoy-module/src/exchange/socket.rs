@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Instant};
 
 use glacis_host::admission::Share;
 use glacis_inspector::{
-    Closing, Decision, EXTENSIONS_HEADER, Header, HeaderChange, Inspector, Judge, MessageName,
-    Peer, Rejection, RequestHead, Socket, SocketHead, SocketMessage, Switch, Uninspected, Unread,
+    CLOSE_GRACE, Closing, Decision, EXTENSIONS_HEADER, Header, HeaderChange, Inspector, Judge,
+    KeptHead, MessageName, Peer, Rejection, RequestHead, Socket, SocketMessage, Switch,
+    Uninspected, Unread, unclosed,
 };
 use glacis_service::{Client, now};
 
@@ -14,7 +15,8 @@ use super::{Exchange, Progress, receipt};
 use crate::{
     filter::Filter,
     rulesets::Profile,
-    stream::{Half, HeaderMap, Next, Stream, Wake},
+    stream::{Half, HeaderMap, Next, Stream, Wake, Wakeup},
+    waiting::waiting,
 };
 
 /// Changes the header with extensions.
@@ -67,7 +69,12 @@ impl<W: Wake> Exchange<W> {
     }
 
     /// Takes a piece of what a peer sends.
-    pub(super) fn socket_piece(&mut self, stream: &mut impl Stream, half: Half, end: bool) -> Next {
+    pub(super) fn socket_piece<S: Stream<Waker = W>>(
+        &mut self,
+        stream: &mut S,
+        half: Half,
+        end: bool,
+    ) -> Next {
         let Some(mut socket) = self.socket.take() else { return Next::Continue };
         let bytes = stream.body(half).concat();
         if !socket.is_open() && !bytes.is_empty() {
@@ -97,11 +104,27 @@ impl<W: Wake> Exchange<W> {
         if let Some(passes) = passes {
             stream.replace_body(half, &passes);
         }
+        if socket.is_refused() && self.cut.is_none() {
+            self.expect_close(stream);
+        }
         self.body_memory.release();
         // What was just given back is there, but for what others have taken since: it is asked for with the next piece.
         let _ = self.body_memory.grow_to(socket.held_bytes());
         self.socket = Some(socket);
         Next::Continue
+    }
+
+    /// Has the stream woken if its peers do not end it after a Close frame.
+    fn expect_close<S: Stream<Waker = W>>(&mut self, stream: &mut S) {
+        let (Some(timer), Some(waker)) = (self.filter.engine.timer(), stream.waker(Wakeup::Cut))
+        else {
+            return;
+        };
+        let (wait, late) = waiting(waker);
+        if timer.after(CLOSE_GRACE, move || drop(late)) {
+            self.cut = Some(Box::new(unclosed()));
+            self.cut_wait = Some(wait);
+        }
     }
 
     /// Takes bytes of a client to whom the server has not agreed to listen.
@@ -138,7 +161,7 @@ impl<S: Stream> Judging<'_, S> {
     /// Judges one message, and leaves what there is to leave of it.
     fn judge(
         &mut self,
-        head: &SocketHead,
+        head: &KeptHead,
         name: MessageName,
         unread: Option<Unread>,
         judge: impl FnOnce(&mut Inspector, &RequestHead<'_>) -> Option<Decision>,
@@ -166,13 +189,13 @@ impl<S: Stream> Judging<'_, S> {
 }
 
 impl<S: Stream> Judge for Judging<'_, S> {
-    fn message(&mut self, head: &SocketHead, message: &SocketMessage<'_>) -> Option<Closing> {
+    fn message(&mut self, head: &KeptHead, message: &SocketMessage<'_>) -> Option<Closing> {
         self.judge(head, message.name, None, |inspector, head| {
             Some(inspector.socket_message(head, message))
         })
     }
 
-    fn unread(&mut self, head: &SocketHead, name: MessageName, unread: Unread) -> Option<Closing> {
+    fn unread(&mut self, head: &KeptHead, name: MessageName, unread: Unread) -> Option<Closing> {
         self.judge(head, name, Some(unread), |inspector, head| {
             inspector.socket_unread(head, name, unread)
         })

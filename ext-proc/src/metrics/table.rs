@@ -71,6 +71,13 @@ pub(crate) const SOCKET_MESSAGES: Described = Described::counter(
     "Messages of WebSockets that were inspected, by sender (client, server) and verdict; refused ones, and those that \
      detection mode lets pass, count as requests as well",
 );
+pub(crate) const STREAM_EVENTS: Described = Described::counter(
+    "glacis_stream_events",
+    "events",
+    &["verdict"],
+    "Server-sent events that were inspected, by verdict; refused ones, and those that detection mode lets pass, count as \
+     requests as well",
+);
 pub(crate) const TRUNCATED: Described = Described::counter(
     "glacis_truncated_bodies",
     "bodies",
@@ -257,8 +264,9 @@ pub(crate) const BAN_REFUSALS_LOST: Described = Described::counter(
 pub(crate) const FINDINGS: Described = Described::gauge(
     "glacis_doctor_finding",
     "findings",
-    &["id"],
-    "Findings of the checks that the service runs on itself once a minute, by the check's id; docs/reference/doctor.md",
+    &["id", "severity"],
+    "Findings of the checks that the service runs on itself once a minute, by the check's id and severity (error, warning, \
+     note); docs/reference/doctor.md",
 );
 pub(super) const LOST: Described = Described::counter(
     "glacis_records_lost",
@@ -268,7 +276,7 @@ pub(super) const LOST: Described = Described::counter(
 );
 
 /// Ours, in the order of the documentation.
-pub(crate) const OURS: [Described; 45] = [
+pub(crate) const OURS: [Described; 46] = [
     REQUESTS,
     WOULD_DENY,
     SECONDS,
@@ -280,6 +288,7 @@ pub(crate) const OURS: [Described; 45] = [
     UNINSPECTED,
     REJECTED,
     SOCKET_MESSAGES,
+    STREAM_EVENTS,
     TRUNCATED,
     LIMITS,
     ALARMS,

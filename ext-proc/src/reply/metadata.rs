@@ -48,7 +48,7 @@ pub(crate) fn metadata(receipt: &Receipt<'_>) -> Vec<u8> {
         fields.text("uninspected", reason.name());
     }
     if let Some(message) = receipt.message {
-        fields.text("message", &format!("{} {}", message.from.name(), message.number));
+        fields.text("message", &message.to_string());
     }
     if let Some(phase) = receipt.phase {
         fields.number("phase", phase.number().into());
@@ -118,7 +118,7 @@ fn delimited_bytes(content: usize) -> usize {
 mod tests {
     use envoy_types::pb::google::protobuf;
     use glacis_engine::{Phase, RuleId, Scores};
-    use glacis_inspector::{MessageName, Mode, Opined, Peer, Uninspected, WouldDeny};
+    use glacis_inspector::{Channel, MessageName, Mode, Opined, Peer, Uninspected, WouldDeny};
     use prost::Message as _;
     use serde_json::{Value, json};
 
@@ -182,7 +182,11 @@ mod tests {
                 profile: &long,
                 ruleset: "",
                 request_id: "ü",
-                message: Some(MessageName { from: Peer::Client, number: 17 }),
+                message: Some(MessageName {
+                    channel: Channel::WebSocket,
+                    from: Peer::Client,
+                    number: 17,
+                }),
             },
             &json!({
                 "verdict": "deny", "mode": "blocking", "inspected": "partial", "phase": 2.0,

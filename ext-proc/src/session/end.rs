@@ -70,7 +70,7 @@ impl Session {
         }
         let of_response = match self.response {
             Half::Headers => self.inspector.as_deref().is_some_and(|seen| !seen.wants_response()),
-            Half::Body(_) | Half::Messages(_) | Half::Socket(_) => false,
+            Half::Body(_) | Half::Messages(_) | Half::Socket(_) | Half::Events(_) => false,
             Half::Done | Half::BodyDone => true,
         };
         if of_response {

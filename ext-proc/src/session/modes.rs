@@ -55,7 +55,7 @@ impl Session {
             return None;
         }
         let body = match self.response {
-            Half::Body(mode) | Half::Socket(mode) => mode,
+            Half::Body(mode) | Half::Socket(mode) | Half::Events(mode) => mode,
             _ => self.mode_for_recording(self.modes.response, |recorder| {
                 recorder.wanted().response_body_bytes > 0
             }),

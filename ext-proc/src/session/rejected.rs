@@ -114,7 +114,7 @@ impl Session {
         if let Message::RequestHeaders(head) = message {
             return self.headers_without_verdict(head);
         }
-        if let Some((answer, verdict)) = self.socket_without_verdict(Rejection::Late) {
+        if let Some((answer, verdict)) = self.messages_without_verdict(Rejection::Late) {
             return Some(Fallback { answer, verdict });
         }
         let inspector = self.inspector.as_deref()?;
@@ -134,6 +134,12 @@ impl Session {
         let mut answer = reply::pass(part(message), Vec::new());
         answer.dynamic_metadata = reply::metadata(&receipt);
         Some(Fallback { answer, verdict: receipt.verdict })
+    }
+
+    /// The answer to a piece of a socket, or of a stream of events, that is not judged.
+    fn messages_without_verdict(&self, rejection: Rejection) -> Option<(Answer, &'static str)> {
+        let of_socket = self.socket_without_verdict(rejection);
+        of_socket.or_else(|| self.events_without_verdict(rejection))
     }
 
     /// The same for headers, of which no inspector knows yet.
@@ -173,7 +179,7 @@ impl Session {
     /// The answer to a message that is larger than `max_message_bytes`, and so was never read; `None` where nothing is
     /// inspected.
     pub(crate) fn body_too_large(&mut self) -> Option<Answer> {
-        if let Some((answer, _)) = self.socket_without_verdict(Rejection::BodyTooLarge) {
+        if let Some((answer, _)) = self.messages_without_verdict(Rejection::BodyTooLarge) {
             return Some(answer);
         }
         let of_request = matches!(self.request, Half::Body(_) | Half::Messages(_));

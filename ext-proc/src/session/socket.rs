@@ -8,8 +8,8 @@ use std::{sync::Arc, time::Instant};
 
 use glacis_host::admission::Share;
 use glacis_inspector::{
-    Closing, Decision, HeaderChange, Inspector, Judge, MessageName, Mode, Peer, Rejection,
-    RequestHead, Socket, SocketHead, SocketMessage, Switch, Uninspected, Unread,
+    Closing, Decision, HeaderChange, Inspector, Judge, KeptHead, MessageName, Mode, Peer,
+    Rejection, RequestHead, Socket, SocketMessage, Switch, Uninspected, Unread, unclosed,
 };
 use glacis_service::{Client, now};
 
@@ -154,9 +154,21 @@ impl Session {
         answer
     }
 
-    /// Ends the exchange that has opened the socket: its messages are exchanges of their own.
+    /// Whether a message was refused, and the peers are to end the connection.
+    pub(crate) fn awaits_close(&self) -> bool {
+        !self.refused && self.socket.as_ref().is_some_and(|socket| socket.is_refused())
+    }
+
+    /// Ends a connection that its peers do not end.
+    pub(crate) fn close(&mut self) -> Answer {
+        self.refused = true;
+        reply::immediate(&unclosed())
+    }
+
+    /// Ends the exchange that has opened the socket or the stream of events: its messages are exchanges of their own.
     pub(super) fn conclude_if_open(&mut self) {
-        if matches!(self.response, Half::Socket(_)) && self.socket.is_some() {
+        let is_open = matches!(self.response, Half::Socket(_)) && self.socket.is_some();
+        if is_open || matches!(self.response, Half::Events(_)) {
             self.conclude();
             // The headers of a socket are there, and nothing else is read of them.
             self.named = None;
@@ -195,7 +207,7 @@ impl Judging<'_> {
     /// Judges one message, and leaves what there is to leave of it.
     fn judge(
         &mut self,
-        head: &SocketHead,
+        head: &KeptHead,
         name: MessageName,
         unread: Option<Unread>,
         judge: impl FnOnce(&mut Inspector, &RequestHead<'_>) -> Option<Decision>,
@@ -223,13 +235,13 @@ impl Judging<'_> {
 }
 
 impl Judge for Judging<'_> {
-    fn message(&mut self, head: &SocketHead, message: &SocketMessage<'_>) -> Option<Closing> {
+    fn message(&mut self, head: &KeptHead, message: &SocketMessage<'_>) -> Option<Closing> {
         self.judge(head, message.name, None, |inspector, head| {
             Some(inspector.socket_message(head, message))
         })
     }
 
-    fn unread(&mut self, head: &SocketHead, name: MessageName, unread: Unread) -> Option<Closing> {
+    fn unread(&mut self, head: &KeptHead, name: MessageName, unread: Unread) -> Option<Closing> {
         self.judge(head, name, Some(unread), |inspector, head| {
             inspector.socket_unread(head, name, unread)
         })

@@ -14,6 +14,7 @@
 mod before_body;
 mod body;
 mod encoded;
+mod event_stream;
 mod generated;
 mod graphql;
 mod message;
@@ -28,6 +29,7 @@ mod websocket;
 
 pub use before_body::before_body;
 pub use body::body_processors;
+pub use event_stream::event_stream;
 pub use graphql::graphql;
 pub use openapi::openapi;
 pub use pattern::pattern;
@@ -55,4 +57,5 @@ pub const LAWS: &[(&str, Law)] = &[
     ("fast_path", fast_path),
     ("transaction_calls", transaction_calls),
     ("websocket", websocket),
+    ("event_stream", event_stream),
 ];

@@ -73,6 +73,8 @@ const FIRST: &[(&str, &[u8])] = &[
         b"=== rules\naa00ep a\nta00ep [ae]\nAa00fv b\n=== request\nPOST /?a=ae&c=e HTTP/1.1\nHost: a\n\
           Content-Type: application/x-www-form-urlencoded\n\nb=ae&d=a",
     ),
+    ("event_stream", b"\x01\x03\x87data: a\x80data:b\x85: c\x84id\x80 d\x82data: ~\x83event: e\x83"),
+    ("event_stream", b"\x00\x05data: a long text that is not all of it inspected, as it is too long\x85\x82data\x81:"),
     ("websocket", b"\x00\x02\x01\x83\x01\x02\x03\x04abc\x89\x80\0\0\0\0\x80\x81\x01\x02\x03\x04d\x88\x82\0\0\0\0\x03\xe8"),
     ("websocket", b"\x03\x05\xc1\x07\xf2\x48\xcd\xc9\xc9\x07\x00\x81\x02ab"),
     ("websocket", b"\x0d\x07a long text that is made frames of: \x7f\x01\x02 and so on, and so on"),

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     json::{Object, push_string},
+    message::Channel,
     redact::Redaction,
     time::rfc3339,
 };
@@ -38,9 +39,19 @@ pub(super) fn line(entry: &Entry<'_>, transaction: &Transaction, redaction: &Red
         object.string("reason", reason.name());
     }
     if let Some(message) = entry.message {
-        let mut part = Object::begin(object.key("websocket"));
-        part.string("from", message.from.name());
-        part.count("message", usize::try_from(message.number).unwrap_or(usize::MAX));
+        let number = usize::try_from(message.number).unwrap_or(usize::MAX);
+        let part = match message.channel {
+            Channel::WebSocket => {
+                let mut part = Object::begin(object.key("websocket"));
+                part.string("from", message.from.name()).count("message", number);
+                part
+            }
+            Channel::EventStream => {
+                let mut part = Object::begin(object.key("event_stream"));
+                part.count("event", number);
+                part
+            }
+        };
         part.end();
     }
     // Of a response that was not inspected nothing is known.

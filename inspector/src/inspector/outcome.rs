@@ -109,7 +109,7 @@ impl Inspector {
 
     /// The refusal that there would be if rules might block: by the first rule that refuses, otherwise by the second
     /// opinion.
-    fn would_deny(&self) -> Option<WouldDeny> {
+    pub(super) fn would_deny(&self) -> Option<WouldDeny> {
         if self.mode() != Mode::DetectionOnly || self.refused().is_some() {
             return None;
         }

@@ -7,12 +7,11 @@
 use super::{Inspector, Stage};
 use crate::{
     decision::{Decision, Mode, Uninspected},
+    message::MessageName,
     rejection::Rejection,
     request::{RequestHead, find, is_websocket},
     settings::TruncatedBody,
-    socket::{
-        Closing, MessageName, Socket, SocketMessage, SocketSettings, Unread, has_known_version,
-    },
+    socket::{Closing, Socket, SocketMessage, SocketSettings, Unread, has_known_version},
     websocket::Peer,
 };
 

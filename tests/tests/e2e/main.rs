@@ -29,6 +29,7 @@ mod content_limits;
 mod decisions;
 mod doctor;
 mod documents;
+mod event_stream;
 mod failure;
 mod feeds;
 mod filter;

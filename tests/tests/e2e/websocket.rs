@@ -175,6 +175,7 @@ fn all(stack: &Stack) {
     over_http_2(stack);
     real_peers(stack);
     told(stack);
+    unclosed(stack);
 }
 
 /// What a Close frame says.
@@ -423,6 +424,22 @@ fn real_peers(stack: &Stack) {
         !got.iter().any(|(_, text)| text.windows(8).any(|part| part == b"<script>")),
         "{got:?}"
     );
+}
+
+/// A socket that neither peer ends is reset some time after the Close frame.
+fn unclosed(stack: &Stack) {
+    let path = "/inspected/chat/stubborn";
+    let mut client = Client::ask(stack, path, "", b"");
+    client.send(&masked(TEXT, b"hello"));
+    assert_eq!(client.hear(), Some((TEXT, b"hello".to_vec())));
+    client.send(&masked(TEXT, ATTACK.as_bytes()));
+    let begun = std::time::Instant::now();
+    while client.hear().is_some() {}
+    assert!(begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
+    let from = client.address();
+    drop(client);
+    let line = access_log(stack, &[from]).remove(0);
+    assert_eq!(line["details"], "glacis_websocket_not_closed", "{line}");
 }
 
 /// The audit record and the receipt name the message.

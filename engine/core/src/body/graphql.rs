@@ -10,12 +10,14 @@
 //! | query string, form | `query` | `variables`, JSON |
 //! | multipart | in `operations`, JSON; or `query` | in `operations`; or `variables` |
 //! | `application/graphql` | the body | of the query string |
+//! | message of a WebSocket | `json.payload.query` | `json.payload.variables.…` |
 //!
 //! The law: every byte of a document reaches rules, but for names, punctuation, white space and commas in what is valid
 //! GraphQL. Comments are arguments, too: servers write documents into logs. A document that cannot be read to its end,
 //! for whatever reason, is an argument as it is, as it would be anywhere else.
 //!
-//! Sources: GraphQL over HTTP (working draft), section 5 "Request"; GraphQL multipart request specification (v2).
+//! Sources: GraphQL over HTTP (working draft), section 5 "Request"; GraphQL multipart request specification (v2);
+//! GraphQL over WebSocket (graphql-transport-ws), "Subscribe".
 #![deny(clippy::indexing_slicing)]
 
 mod document;
@@ -86,13 +88,22 @@ pub(crate) struct Requests<'s> {
     found: Found,
     /// The prefix of names of JSON members; empty while `variables` are read.
     root: &'static [u8],
+    /// Requests may be in the member `payload` as well.
+    in_payload: bool,
 }
 
 impl<'s> Requests<'s> {
     /// `numbers` are those of variables that came before.
     pub(crate) fn new(limits: &Limits, numbers: Numbers, sink: &'s mut dyn BodySink) -> Self {
         let found = Found { left: limits.arguments_max, numbers, ..Found::default() };
-        Self { sink, found, root: b"json" }
+        Self { sink, found, root: b"json", in_payload: false }
+    }
+
+    /// Reads the member `payload` of JSON as a request too: `subscribe` of graphql-transport-ws and `start` of
+    /// subscriptions-transport-ws have it there.
+    pub(crate) fn in_payload(mut self) -> Self {
+        self.in_payload = true;
+        self
     }
 
     /// For a body that is a document.
@@ -192,6 +203,11 @@ impl<'s> Requests<'s> {
                 (index, path)
             }
             None => (0, path),
+        };
+        let payload = path.split_at_checked(b".payload".len()).filter(|_| self.in_payload);
+        let path = match payload {
+            Some((start, path)) if start.eq_ignore_ascii_case(b".payload") => path,
+            Some(_) | None => path,
         };
         if path.eq_ignore_ascii_case(b".query") && !value.is_empty() {
             return self.found.hold(Part::Document, element, name, value);

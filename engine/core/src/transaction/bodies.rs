@@ -116,11 +116,13 @@ impl Transaction {
     }
 
     /// Has the request's body read as text of any kind (`TEXT`), whatever the headers say: it is a message of a protocol
-    /// that has no media types. To be called after phase 1; rules see the body even where they do not ask for bodies
+    /// that has no media types. On paths of `SecGraphqlPath`, the `payload` of a JSON message is a GraphQL request, as in
+    /// `graphql-transport-ws`. To be called after phase 1; rules see the body even where they do not ask for bodies
     /// (`SecRequestBodyAccess Off`).
     pub fn request_is_message(&mut self) {
         if self.stage == Stage::RequestBody {
             self.control.request_body_access = true;
+            self.control.request_is_message = true;
             self.control.processor = Some(Processor::Text);
             self.set_processor();
         }

@@ -491,12 +491,23 @@ impl Transaction {
             }
             Ctl::RequestBodyLimit(max) => self.control.request_body_bytes_max = *max,
             Ctl::ResponseBodyLimit(max) => self.control.response_body_bytes_max = *max,
-            Ctl::RemoveRules(rules) => self.removed_rules.extend(rules),
+            Ctl::RemoveRules(rules) => {
+                self.removed_rules.extend(rules);
+                self.note_excluding(index);
+            }
             Ctl::RemoveTargets(..) => {
+                self.note_excluding(index);
                 if !self.removed_targets.contains(&(index, at)) {
                     self.removed_targets.push((index, at));
                 }
             }
+        }
+    }
+
+    /// Notes a rule that takes something from others: once for each evaluation of it, mostly.
+    fn note_excluding(&mut self, index: RuleIndex) {
+        if self.excluding.last() != Some(&index) {
+            self.excluding.push(index);
         }
     }
 

@@ -190,6 +190,37 @@ impl Transaction {
         self.matches.records.push(Record { rule, msg, logdata, matches });
     }
 
+    /// The rules whose `ctl` has taken rules or targets out of this transaction, whether they log or not: exclusions that
+    /// have applied. A rule may be there more than once.
+    ///
+    /// ```
+    /// # use glacis_engine::{Endpoint, Input, Limits, NoFiles, Program, RuleId, Start, Transaction};
+    /// # use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+    /// # let endpoint = Endpoint { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
+    /// # let start = Start { unique_id: "1", time: Duration::ZERO, client: endpoint, server: endpoint };
+    /// let text = r#"SecRuleEngine On
+    ///     SecRule REQUEST_FILENAME "@beginsWith /wiki/" "id:1,phase:1,pass,nolog,ctl:ruleRemoveById=9"
+    ///     SecRule REQUEST_FILENAME "@streq /pay" "id:2,phase:1,pass,nolog,chain"
+    ///         SecRule ARGS "@rx ." "ctl:ruleRemoveTargetById=9;ARGS:note"
+    ///     SecRule ARGS "@contains drop" "id:9,phase:2,deny""#;
+    /// # let rules = [Input::Text { name: "own.conf".into(), text: text.into() }];
+    /// # let program = Program::build(&rules, &NoFiles, Limits::default()).expect("they compile");
+    /// # let mut transaction = Transaction::new(Arc::new(program));
+    /// for (uri, expected) in [("/wiki/a", vec![1]), ("/pay", vec![]), ("/pay?a=1&b=2", vec![2])] {
+    ///     transaction.start(&start);
+    ///     transaction.request_line(b"GET", uri.as_bytes(), b"HTTP/1.1");
+    ///     transaction.evaluate_request_headers();
+    ///     transaction.evaluate_request_body();
+    ///     let ids: Vec<u32> = transaction.excluding_rules().map(|rule| rule.0).collect();
+    ///     assert_eq!(ids, expected, "{uri}");
+    ///     transaction.finish(start.time);
+    /// }
+    /// ```
+    pub fn excluding_rules(&self) -> impl Iterator<Item = RuleId> {
+        let rules = self.excluding.iter().filter_map(|rule| self.program.rules.get(rule.get()));
+        rules.map(|rule| rule.id)
+    }
+
     /// The rules that matched and log, or are to be audited, in the order of evaluation.
     pub fn matched_rules(&self) -> impl Iterator<Item = MatchedRule<'_>> {
         self.matches.records.iter().filter_map(|record| {

@@ -405,7 +405,8 @@ impl Transaction {
             None if self.control.graphql => {
                 let content_type = &content_type;
                 let separator = self.program.settings.argument_separator;
-                let reading = Reading { processor, content_type, separator, numbers };
+                let in_payload = self.control.request_is_message;
+                let reading = Reading { processor, content_type, separator, numbers, in_payload };
                 let (limits, scratch) = (&self.program.limits, &mut self.scratch.body);
                 let (outcome, measures) =
                     graphql::process(reading, &body, limits, scratch, &mut sink);

@@ -192,6 +192,9 @@ fn echo(mut stream: TcpStream, path: &str) -> std::io::Result<()> {
                 }
                 (first, payload) => plain(first, payload),
             };
+            if first == CLOSE && path.contains("/stubborn") {
+                continue;
+            }
             stream.write_all(&answer)?;
             if first == CLOSE {
                 // In these modes nothing but the answer to a piece of the server can tell the client.

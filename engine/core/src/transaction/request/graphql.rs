@@ -17,6 +17,8 @@ pub(super) struct Reading<'r> {
     pub(super) separator: u8,
     /// Numbers in the variables of the query string: servers take those where the body has none.
     pub(super) numbers: Numbers,
+    /// The body is a message of a protocol that has requests in `payload`.
+    pub(super) in_payload: bool,
 }
 
 /// Runs a body processor and takes apart the documents that it finds.
@@ -27,8 +29,11 @@ pub(super) fn process(
     scratch: &mut BodyScratch,
     sink: &mut dyn BodySink,
 ) -> (Outcome, Measures) {
-    let Reading { processor, content_type, separator, numbers } = reading;
+    let Reading { processor, content_type, separator, numbers, in_payload } = reading;
     let mut requests = Requests::new(limits, numbers, sink);
+    if in_payload {
+        requests = requests.in_payload();
+    }
     let mut outcome = if is_document(content_type) && !body.is_empty() {
         requests.document(body);
         Outcome { bytes_without_files: body.len(), ..Outcome::default() }
