@@ -173,8 +173,6 @@ callbacks! {
     http_get_filter_state_bytes: fn(Object, Buf, *mut Buf) -> bool,
     http_set_filter_state_bytes: fn(Object, Buf, Buf) -> bool,
     http_add_header: fn(Object, i32, Buf, Buf) -> bool,
-    http_filter_set_gauge: fn(Object, usize, *const Buf, usize, u64) -> i32,
-    http_filter_config_define_gauge: fn(Object, Buf, *const Buf, usize, *mut usize) -> i32,
     http_filter_config_scheduler_new: fn(Object) -> Object,
     http_filter_config_scheduler_commit: fn(Object, u64),
     http_filter_config_scheduler_delete: fn(Object),

@@ -126,9 +126,6 @@ pub(crate) trait FilterState: Stream {
 
     /// Adds a header beside those of the same name.
     fn add_header(&mut self, map: HeaderMap, name: &str, value: &str);
-
-    /// Sets a gauge without labels.
-    fn set_gauge(&mut self, metric: MetricId, value: u64);
 }
 
 /// Envoy's side of a configuration, while one of its own hooks runs: on Envoy's main thread.
@@ -189,9 +186,6 @@ pub(crate) trait Metrics {
 pub(crate) trait Setup: Metrics {
     /// Wakes the configuration from other threads.
     type Waker: Wake;
-
-    /// Defines a gauge without labels; `None` if Envoy refuses it.
-    fn gauge(&mut self, name: &str) -> Option<MetricId>;
 
     /// Calls the hook `scheduled` of the configuration on Envoy's main thread; `None` if Envoy has no scheduler for it.
     fn waker(&mut self) -> Option<Self::Waker>;

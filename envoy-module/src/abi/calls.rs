@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Buf, Callbacks, EnvoyConfig, EnvoyStream, MetricId, Object, Pair, map_number, ptr};
+use super::{Buf, Callbacks, EnvoyConfig, EnvoyStream, Object, Pair, map_number};
 use crate::stream::{Calls, FilterState, HeaderMap, Setup, Wake};
 
 impl FilterState for EnvoyStream<'_> {
@@ -29,12 +29,6 @@ impl FilterState for EnvoyStream<'_> {
         let (name, value) = (Buf::of(name.as_bytes()), Buf::of(value.as_bytes()));
         // SAFETY: as above.
         unsafe { (self.callbacks.http_add_header)(self.envoy, map_number(map), name, value) };
-    }
-
-    fn set_gauge(&mut self, MetricId(id): MetricId, value: u64) {
-        let set = self.callbacks.http_filter_set_gauge;
-        // SAFETY: the stream lives while its hook runs; there are no labels.
-        unsafe { set(self.envoy, id, ptr::null(), 0, value) };
     }
 }
 
@@ -64,10 +58,6 @@ impl Drop for ConfigScheduler {
 
 impl Setup for EnvoyConfig<'_> {
     type Waker = ConfigScheduler;
-
-    fn gauge(&mut self, name: &str) -> Option<MetricId> {
-        self.define(name, &[], self.callbacks.http_filter_config_define_gauge)
-    }
 
     fn waker(&mut self) -> Option<ConfigScheduler> {
         let callbacks = self.callbacks;

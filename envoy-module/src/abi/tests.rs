@@ -230,8 +230,6 @@ const STUBS: Callbacks = Callbacks {
     http_get_filter_state_bytes: filter_state,
     http_set_filter_state_bytes: set_filter_state,
     http_add_header: add_header,
-    http_filter_set_gauge: add,
-    http_filter_config_define_gauge: define,
     http_filter_config_scheduler_new: scheduler_new,
     http_filter_config_scheduler_commit: scheduler_commit,
     http_filter_config_scheduler_delete: scheduler_delete,

@@ -78,9 +78,9 @@ impl Families {
             verdicts: envoy.counter("glacis_check_verdicts", &["check", "verdict", "detail"]),
             guard: envoy.counter("glacis_check_guard", &["found"]),
             events: envoy.counter("glacis_check_events", &["event"]),
-            list_entries: envoy.gauge("glacis_check_list_entries"),
-            lists_stale: envoy.gauge("glacis_check_lists_stale"),
-            pending_bodies: envoy.gauge("glacis_check_pending_bodies"),
+            list_entries: envoy.gauge("glacis_check_list_entries", &[]),
+            lists_stale: envoy.gauge("glacis_check_lists_stale", &[]),
+            pending_bodies: envoy.gauge("glacis_check_pending_bodies", &[]),
         }
     }
 
@@ -117,7 +117,7 @@ impl Families {
             (self.pending_bodies, &untold.pending_bodies),
         ] {
             if let (Some(id), Some(value)) = (id, gauge.news()) {
-                stream.set_gauge(id, value);
+                stream.set(id, &[], value);
             }
         }
     }
