@@ -312,7 +312,7 @@ mod tests {
 
     /// What is too long is not run, and what is never run is never true.
     #[test]
-    fn every_bench_ends_within_ten_minutes_and_all_within_thirty_five() {
+    fn every_bench_ends_within_ten_minutes_and_all_within_thirty_six() {
         let stacks = crate::bench::stack::Stacks::read().unwrap();
         let mut all = 0.0;
         for name in NAMES {
@@ -329,7 +329,7 @@ mod tests {
             }
             assert!(definition.parts.iter().any(|part| part.name == definition.short.part));
         }
-        assert!(all <= 35.0 * 60.0, "{all} s");
+        assert!(all <= 36.0 * 60.0, "{all} s");
     }
 
     #[test]
