@@ -12,14 +12,15 @@ use harness::{Sent, Service, Stream, counted, eventually, get};
 
 const FORM: &str = "content-type: application/x-www-form-urlencoded";
 
-/// Work without an end, were there no limit to it: with that of [`ONE_THREAD`] it is over in a second or so.
+/// Work without an end, were there no limit to it. That of [`ONE_THREAD`] is several deadlines of these tests away on a
+/// fast machine, and ends within a few seconds on a slow one.
 const SLOW: &str = r#"
     SecRule ARGS:slow "@rx ^(a|aa)+\1b$" "id:1,phase:2,deny"
     SecRule ARGS:q "@contains attack" "id:2,phase:2,deny,status:403,log"
 "#;
 
 const ONE_THREAD: &str =
-    "inline_body_bytes: 0\nevaluation_threads: 1\nlimits: {backtrack_steps_max: 30000000}\n";
+    "inline_body_bytes: 0\nevaluation_threads: 1\nlimits: {backtrack_steps_max: 120000000}\n";
 
 fn slow() -> String {
     format!("slow={}cb", "a".repeat(60))
@@ -347,7 +348,7 @@ inline_body_bytes: 0
 evaluation_threads: 2
 evaluation_queue_max: 8
 deadline_ms: 0
-limits: {backtrack_steps_max: 30000000}
+limits: {backtrack_steps_max: 120000000}
 ";
     let service = Service::start(config, SLOW).await;
     let mut streams = Vec::new();

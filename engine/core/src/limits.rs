@@ -104,8 +104,9 @@ pub struct Limits {
     pub views_max: usize,
     /// Bytes a macro may expand to; the rest is cut off.
     pub expansion_bytes_max: usize,
-    /// Members of `TX` that rules may create beyond those named in the rules. Further ones are
-    /// dropped and flagged.
+    /// Members of `TX` that one rule may create beyond those named in the rules, and members of `ENV` that the host
+    /// gives. Further ones are dropped and flagged. A rule that names members by what clients send takes no room from
+    /// other rules.
     pub tx_members_max: usize,
     /// Members of each persistent collection. Further ones are dropped and flagged.
     pub collection_members_max: usize,

@@ -435,7 +435,7 @@ impl Transaction {
     /// Gives `ENV` a member. Of the process's environment the engine sees nothing but this.
     pub fn environment(&mut self, name: &[u8], value: &[u8]) {
         let members_max = self.program.limits.tx_members_max;
-        let kept = self.env.set_other(&name.to_ascii_lowercase(), value, members_max);
+        let kept = self.env.set_other(None, &name.to_ascii_lowercase(), value, members_max);
         self.flags.tx_members_dropped |= !kept;
     }
 

@@ -379,7 +379,7 @@ impl Transaction {
         for (at, action) in rule.on_match.iter().enumerate() {
             match action {
                 MatchAction::SetVar(setvar) => match setvar.collection {
-                    Variable::Tx | Variable::Env => self.set_variable(program, setvar),
+                    Variable::Tx | Variable::Env => self.set_variable(program, index, setvar),
                     _ => self.set_member(program, setvar),
                 },
                 MatchAction::Sanitise(collection, name) => {
@@ -399,7 +399,7 @@ impl Transaction {
         if collection == Variable::Env { &mut self.env } else { &mut self.tx }
     }
 
-    fn set_variable(&mut self, program: &Program, setvar: &SetVar) {
+    fn set_variable(&mut self, program: &Program, index: RuleIndex, setvar: &SetVar) {
         let mut value = core::mem::take(&mut self.scratch.expansion);
         value.clear();
         let mut name = core::mem::take(&mut self.scratch.name);
@@ -448,7 +448,8 @@ impl Transaction {
             (Some(slot), false) => self.tx.unset_slot(slot),
             (None, true) => {
                 let members_max = program.limits.tx_members_max;
-                let kept = self.own(setvar.collection).set_other(&name, &value, members_max);
+                let own = self.own(setvar.collection);
+                let kept = own.set_other(Some(index), &name, &value, members_max);
                 self.flags.tx_members_dropped |= !kept;
             }
             (None, false) => self.own(setvar.collection).unset_other(&name),
