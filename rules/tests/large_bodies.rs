@@ -106,6 +106,28 @@ const FORMATS: &[Format] = &[
         let parts = text.as_bytes().chunks(BYTES / 400).map(String::from_utf8_lossy);
         format!("[\"{}\"]", parts.collect::<Vec<_>>().join("\",\""))
     }),
+    ("many fields of a form", FORM, |text| {
+        let fields = text.as_bytes().chunks(60).enumerate();
+        let field = |(at, part): (usize, &[u8])| {
+            format!("f{at}={}", String::from_utf8_lossy(part).replace(' ', "+"))
+        };
+        fields.map(field).collect::<Vec<_>>().join("&")
+    }),
+    ("records of JSON", "application/json", |text| {
+        let records = text.as_bytes().chunks(60).enumerate();
+        let record = |(at, part): (usize, &[u8])| {
+            let text = String::from_utf8_lossy(part);
+            format!("{{\"id\":{at},\"text\":\"{text}\",\"is_new\":true,\"note\":\"\"}}")
+        };
+        format!("[{}]", records.map(record).collect::<Vec<_>>().join(","))
+    }),
+    ("records of XML", "text/xml", |text| {
+        let records = text.as_bytes().chunks(60).enumerate();
+        let record = |(at, part): (usize, &[u8])| {
+            format!("<r id=\"{at}\"><t>{}</t></r>", String::from_utf8_lossy(part))
+        };
+        format!("<a>{}</a>", records.map(record).collect::<String>())
+    }),
     ("XML", "text/xml", |text| format!("<a><b>{text}</b></a>")),
     ("attribute", "application/xml", |text| format!("<a b=\"{text}\"/>")),
     ("plain text", "text/plain", str::to_owned),
@@ -242,4 +264,36 @@ fn long_values_are_judged_as_without_gates() {
         }
     }
     assert!(matched > 900, "{matched}");
+}
+
+/// The law of the fast path for members of large collections, of which nothing is kept where no gate names a rule: the
+/// same rules match without gates, wherever a payload is, as a name or as a value.
+#[test]
+fn many_members_are_judged_as_without_gates() {
+    let setup =
+        "SecAction \"id:900000,phase:1,pass,t:none,nolog,setvar:tx.blocking_paranoia_level=4\"";
+    let fast = program_with(setup, "SecRuleEngine DetectionOnly");
+    let slow = program_with(setup, "SecRuleEngine DetectionOnly");
+    let slow = Arc::new(Arc::into_inner(slow).unwrap().without_gates());
+    let mut matched = 0;
+    for (at, payload) in PAYLOADS.iter().enumerate() {
+        let payload = separated(payload, ["", "", "%22", "+", "%0a"][at % 5]);
+        let fillers = ["some+words", "", "7", "it%27s", "a=b", "%C3%A4"];
+        let filler = fillers[at % fillers.len()];
+        let before: String = (0..1_100).map(|at| format!("n{at}={filler}&")).collect();
+        let after: String = (0..300).map(|at| format!("&m{at}={filler}{at}")).collect();
+        for pair in [format!("v={payload}"), format!("{payload}=v")] {
+            let body = format!("{before}{pair}{after}");
+            let (_, _, rules) = judge(&fast, FORM, body.as_bytes());
+            assert_eq!(judge(&slow, FORM, body.as_bytes()).2, rules, "{payload:?}");
+            matched += rules.len();
+        }
+        let text: String = PAYLOADS[at].bytes().map(|byte| format!("\\u00{byte:02x}")).collect();
+        let items = vec![format!("{{\"a\":\"{}\",\"b\":1}}", fillers[at % 3]); 700].join(",");
+        let body = format!("[{items},{{\"c\":\"{text}\"}},{{\"{text}\":\"d\"}},{items}]");
+        let (_, _, rules) = judge(&fast, "application/json", body.as_bytes());
+        assert_eq!(judge(&slow, "application/json", body.as_bytes()).2, rules, "{payload:?}");
+        matched += rules.len();
+    }
+    assert!(matched > 400, "{matched}");
 }

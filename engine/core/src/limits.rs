@@ -56,6 +56,14 @@ pub struct Limits {
     /// are not kept: in a body they set `REQBODY_ERROR`, in a query string the request is refused with
     /// status 400 (where rules may block); the flag `arguments_dropped` is set for both.
     pub arguments_max: usize,
+    /// Arguments kept of a query string, values kept of what arguments and cookies hold (`SecNestedDecoding`), and
+    /// documents and values kept of GraphQL requests: of each no more than `arguments_max` either. Further ones are as
+    /// those beyond `arguments_max`; values that are held are inspected together as one without a name.
+    pub query_arguments_max: usize,
+    /// Members of each collection of which is kept, for each chain of transformations, which rules they may match. Of
+    /// those behind them it is kept only where some rule may: it changes how long a request takes and how much memory,
+    /// and no verdict.
+    pub kept_members_max: usize,
     /// Nesting accepted in a JSON body. `SecRequestBodyJsonDepthLimit` sets it. A deeper body is an
     /// error of the body processor.
     pub json_depth_max: usize,
@@ -158,13 +166,15 @@ impl Default for Limits {
             content_codings_max: 2,
             response_body_bytes_max: 524_288,
             arguments_max: 1_000,
+            query_arguments_max: 1_000,
+            kept_members_max: 1_024,
             json_depth_max: 128,
             protobuf_depth_max: 100,
             graphql_depth_max: 128,
             graphql_tokens_max: 100_000,
             xml_depth_max: 256,
-            xml_nodes_max: 20_000,
-            xml_elements_max: 100_000,
+            xml_nodes_max: 1_000_000,
+            xml_elements_max: 1_000_000,
             headers_max: 256,
             cookies_max: 256,
             multipart_parts_max: 1_024,
@@ -213,6 +223,8 @@ macro_rules! with_limits {
             content_codings_max,
             response_body_bytes_max,
             arguments_max,
+            query_arguments_max,
+            kept_members_max,
             json_depth_max,
             protobuf_depth_max,
             graphql_depth_max,

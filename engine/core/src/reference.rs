@@ -86,7 +86,10 @@ pub(crate) const DIRECTIVES: &[Entry] = &[
     full("IncludeOptional", "As `Include`; no file need match."),
     full("SecAction", ""),
     full("SecArgumentSeparator", ""),
-    full("SecArgumentsLimit", "For query string and body together."),
+    full(
+        "SecArgumentsLimit",
+        "For query string and body together. Of a query string no more than 1000 are kept (`limits.query_arguments_max`).",
+    ),
     full("SecAuditEngine", "Where it is not written, requests that are refused are recorded."),
     no_effect("SecAuditLog", AUDIT),
     no_effect("SecAuditLog2", AUDIT),

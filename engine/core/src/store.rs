@@ -52,9 +52,12 @@ pub(crate) struct ValueId(pub(crate) u32);
 pub(crate) struct Pair {
     pub(crate) name: Slice,
     pub(crate) value: Slice,
-    /// The id of the name; the value's is the next.
+    /// The id of the name; the value's is the next. [`NO_ID`] behind the first members of a collection.
     pub(crate) id: u32,
 }
+
+/// The id of members of large collections: nothing is kept of what chains of transformations make of them.
+pub(crate) const NO_ID: u32 = u32::MAX;
 
 /// The collections that are filled from the request and the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +106,8 @@ pub(crate) struct Store {
     /// Of each uploaded file, where its name stands in [`List::Files`], which has further ones.
     files: Vec<usize>,
     next_id: u32,
+    /// Members of each collection that have ids.
+    members_max: usize,
     is_cut: bool,
 }
 
@@ -115,6 +120,11 @@ pub(crate) const SCALAR_IDS: u32 = Variable::ALL.len() as u32;
 const BUFFER_BYTES_MAX: usize = u32::MAX as usize / 2;
 
 impl Store {
+    /// A store in which so many members of each collection have ids.
+    pub(crate) fn new(members_max: usize) -> Self {
+        Self { members_max, ..Self::default() }
+    }
+
     /// Forgets everything and keeps the memory, but for buffers that one large request made huge.
     pub(crate) fn clear(&mut self) {
         for buffer in [
@@ -223,11 +233,22 @@ impl Store {
 
     /// Adds a member whose bytes are already in a buffer.
     pub(crate) fn add_slices(&mut self, list: List, name: Slice, value: Slice) {
-        let id = self.next_id;
-        self.next_id = self.next_id.saturating_add(2);
-        if let Some(pairs) = self.lists.get_mut(list as usize) {
-            pairs.push(Pair { name, value, id });
+        let Some(pairs) = self.lists.get_mut(list as usize) else { return };
+        let id = match pairs.len() < self.members_max {
+            true => self.next_id,
+            false => NO_ID,
+        };
+        pairs.push(Pair { name, value, id });
+        if id != NO_ID {
+            self.next_id = self.next_id.saturating_add(2);
         }
+    }
+
+    /// An id for a member that has none.
+    pub(crate) fn next_id(&mut self) -> ValueId {
+        let id = self.next_id;
+        self.next_id = self.next_id.saturating_add(1);
+        ValueId(id)
     }
 
     /// Takes all members out. Their bytes stay, so that slices of them stay valid.

@@ -278,7 +278,7 @@ impl Transaction {
             control: Control::new(&program),
             allowed: Allowed::No,
             flags: Flags::default(),
-            store: Store::default(),
+            store: Store::new(program.limits.kept_members_max),
             scalars: vec![Slice::EMPTY; Variable::ALL.len()],
             transformed: vec![Vec::new(); program.lanes.len()],
             scans: Scans::new(&program),

@@ -33,6 +33,8 @@ const GATED: &str = include_str!("gated.conf");
 pub(crate) fn limits() -> Limits {
     Limits {
         arguments_max: 24,
+        query_arguments_max: 16,
+        kept_members_max: 6,
         headers_max: 24,
         cookies_max: 12,
         nested_bytes_max: 256,

@@ -95,7 +95,8 @@ pub(crate) struct Requests<'s> {
 impl<'s> Requests<'s> {
     /// `numbers` are those of variables that came before.
     pub(crate) fn new(limits: &Limits, numbers: Numbers, sink: &'s mut dyn BodySink) -> Self {
-        let found = Found { left: limits.arguments_max, numbers, ..Found::default() };
+        let left = limits.query_arguments_max.min(limits.arguments_max);
+        let found = Found { left, numbers, ..Found::default() };
         Self { sink, found, root: b"json", in_payload: false }
     }
 

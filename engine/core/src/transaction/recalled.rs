@@ -76,10 +76,14 @@ impl Transaction {
             let mut at = 0;
             while let Some(&pair) = self.store.list(list).get(at) {
                 at += 1;
-                let (name, id) = Part::Name.of(&pair);
+                // Behind the first members of a large collection nothing is recalled.
+                let (name, Some(id)) = Part::Name.of(&pair) else { break };
                 self.meet_text(program, table.as_deref_mut(), name, id);
-                if list == List::RequestHeaders && is_common_header(self.store.bytes(name)) {
-                    let (value, id) = Part::Value.of(&pair);
+                let (value, id) = Part::Value.of(&pair);
+                if let Some(id) = id
+                    && list == List::RequestHeaders
+                    && is_common_header(self.store.bytes(name))
+                {
                     self.meet_text(program, table.as_deref_mut(), value, id);
                 }
             }

@@ -168,13 +168,14 @@ impl Transaction {
 
     fn parse_arguments(&mut self, query: &[u8]) -> Outcome {
         let separator = self.program.settings.argument_separator;
+        let limits = &self.program.limits;
         let mut sink = Sink {
             store: &mut self.store,
             flags: &mut self.flags,
-            limits: &self.program.limits,
+            limits,
             arguments: List::ArgsGet,
             multipart: false,
-            left: self.program.limits.arguments_max,
+            left: limits.query_arguments_max.min(limits.arguments_max),
             bytes_left: usize::MAX,
             files_bytes: 0,
             paths: Paths::default(),
@@ -182,7 +183,6 @@ impl Transaction {
         if !self.control.graphql {
             return urlencoded::parse(query, separator, &mut self.scratch.body, &mut sink);
         }
-        let limits = &self.program.limits;
         let mut requests = Requests::new(limits, Numbers::default(), &mut sink);
         let outcome = urlencoded::parse(query, separator, &mut self.scratch.body, &mut requests);
         // An error is a flag already: arguments were left out.

@@ -1,5 +1,6 @@
 //! The fast path: which rules need not be evaluated. See [`crate::scan`] for what it may say.
 
+mod ruled_out;
 mod stripped;
 mod views;
 
@@ -15,6 +16,7 @@ use crate::{
     store::{Slice, ValueId},
     variable::Variable,
 };
+use ruled_out::Passed;
 use stripped::StrippedValues;
 
 /// Marks what has not been computed.
@@ -71,10 +73,15 @@ struct Member {
     name: Slice,
     text: Slice,
     id: ValueId,
+    /// Behind which chains of transformations a rule may match it.
+    passed: Passed,
 }
 
 /// Position of a view; [`UNKNOWN`] when there is none yet.
 type ViewId = u32;
+
+/// The view of what no rule may match.
+const NOTHING: ViewId = UNKNOWN - 1;
 
 /// The row without a rule.
 const EMPTY_ROW: u32 = 0;
@@ -108,6 +115,8 @@ pub(super) struct Scans {
     /// The values of each source, as of this phase: a range of `members`.
     sources: Vec<Option<(usize, usize)>>,
     members: Vec<Member>,
+    /// How many members each source has beside those: see [`ruled_out`].
+    ruled_out: Vec<usize>,
     cells: Vec<CellState>,
     cell_views: Vec<ViewId>,
     /// The rules that may match, by cell.
@@ -120,6 +129,8 @@ pub(super) struct Scans {
     asked: Vec<u64>,
     fuel: usize,
     stripped: StrippedValues,
+    /// Patterns by sieve, while a member is asked about.
+    asked_sieves: Vec<(u16, u64)>,
 }
 
 impl Scans {
@@ -139,6 +150,7 @@ impl Scans {
             sieved_long: Vec::new(),
             entered: 0,
             sources: vec![None; program.sources.len()],
+            ruled_out: vec![0; program.sources.len()],
             members: Vec::new(),
             cells: vec![CellState::UNSURE; program.cells.len()],
             cell_views: Vec::new(),
@@ -148,6 +160,7 @@ impl Scans {
             asked: vec![0; words],
             fuel: 0,
             stripped: StrippedValues::default(),
+            asked_sieves: Vec::new(),
         }
     }
 
@@ -199,6 +212,7 @@ impl Scans {
     fn enter(&mut self, plan: &PhasePlan) {
         self.entered += 1;
         self.sources.fill(None);
+        self.ruled_out.fill(0);
         self.members.clear();
         self.cell_views.clear();
         self.cell_rows.resize(self.cells.len() * self.words, 0);
@@ -241,6 +255,10 @@ impl Scans {
     }
 
     fn view(&self, view: ViewId) -> View {
+        if view == NOTHING {
+            let (text, row, bytes) = (Slice::EMPTY, EMPTY_ROW, ByteSet::EMPTY);
+            return View { text, row, bytes, recalled: true, is_long: false };
+        }
         let unsure = View {
             text: super::UNKNOWN,
             row: UNKNOWN,
@@ -436,10 +454,12 @@ impl Transaction {
             if self.budget.is_spent() {
                 return;
             }
+            self.enter_large_source(program, plan, planned.plain);
             let plain = self.cell(program, planned.plain);
             self.scans.name(planned.rules.words(), plain);
             // There are no values, or all are known.
-            if plain.bytes == ByteSet::EMPTY {
+            let rules_out = self.rules_out(program, planned.plain);
+            if plain.bytes == ByteSet::EMPTY && !rules_out {
                 continue;
             }
             self.scans.add_candidates(planned.unknown.words());
@@ -549,12 +569,17 @@ impl Transaction {
                 continue;
             }
             let Some(cell) = program.cells.get(id.get()) else { continue };
+            // Nothing was asked about the others for its sake.
+            if matches!(rule.gate, Gate::Unknown { .. }) && self.rules_out(program, id) {
+                self.collect(program, target);
+                continue;
+            }
             let (first, last) = self.source(program, cell.source);
             let first_view = self.cell(program, id).first_view;
             for (at, view) in (first..last).zip(first_view..) {
                 let view = self.scans.cell_views.get(view).copied().unwrap_or(UNKNOWN);
                 if self.view_may_match(program, index, rule, view)
-                    && let Some(&Member { name, text, id }) = self.scans.members.get(at)
+                    && let Some(&Member { name, text, id, .. }) = self.scans.members.get(at)
                     && self.takes(target, name, id)
                 {
                     let variable = target.variable;
@@ -617,7 +642,7 @@ impl Transaction {
         }
         match &rule.gate {
             Gate::Texts { .. } => false,
-            Gate::Unknown { .. } => cell.bytes != ByteSet::EMPTY,
+            Gate::Unknown { .. } => cell.bytes != ByteSet::EMPTY || self.rules_out(program, id),
             Gate::Bytes { bytes, .. } => cell.bytes.intersects(*bytes),
             Gate::Sieve { sieve, pattern, .. } => {
                 self.cell_sieved(program, cell, *sieve, 1 << pattern) & (1 << pattern) != 0

@@ -6,7 +6,7 @@ use crate::{
     id::{RuleIndex, RuleSet},
     pattern::{Found, Meter},
     program::{Ctl, MatchAction, Program, Select, Target},
-    store::{List, Pair, Slice, ValueId},
+    store::{List, NO_ID, Pair, Slice, ValueId},
     variable::Variable,
 };
 
@@ -31,11 +31,14 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(crate) const fn of(self, pair: &Pair) -> (Slice, ValueId) {
-        match self {
-            Self::Name => (pair.name, ValueId(pair.id)),
-            Self::Value => (pair.value, ValueId(pair.id + 1)),
-        }
+    /// The text, and its id if it has one.
+    pub(crate) const fn of(self, pair: &Pair) -> (Slice, Option<ValueId>) {
+        let (text, id) = match self {
+            Self::Name => (pair.name, pair.id),
+            Self::Value => (pair.value, pair.id.saturating_add(1)),
+        };
+        let has_id = pair.id != NO_ID;
+        (text, if has_id { Some(ValueId(id)) } else { None })
     }
 }
 
@@ -237,13 +240,7 @@ impl Transaction {
             if takes(target, store.bytes(pair.name), meter) {
                 let (value, id) = part.of(pair);
                 let variable = target.variable;
-                values.push(ValueRef {
-                    variable,
-                    name: pair.name,
-                    value,
-                    id: Some(id),
-                    count: false,
-                });
+                values.push(ValueRef { variable, name: pair.name, value, id, count: false });
             }
         }
     }

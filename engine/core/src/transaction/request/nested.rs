@@ -169,7 +169,8 @@ impl Transaction {
         to: List,
         rest: &'t mut Vec<u8>,
     ) -> Values<'t> {
-        let values_max = self.program.limits.arguments_max;
+        let limits = &self.program.limits;
+        let values_max = limits.query_arguments_max.min(limits.arguments_max);
         Values {
             store: &mut self.store,
             flags: &mut self.flags,

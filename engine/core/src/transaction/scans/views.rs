@@ -1,7 +1,8 @@
 //! What rules look at, looked at once: the values of sources, as they are and as lanes change them.
 
 use super::{
-    CellState, LONG_BYTES_MIN, Member, Scans, UNKNOWN, ViewId, known_bytes, lookup, remember,
+    CellState, LONG_BYTES_MIN, Member, NOTHING, Scans, UNKNOWN, ViewId, known_bytes, lookup,
+    remember, ruled_out::Passed,
 };
 use crate::{
     id::LaneId,
@@ -36,14 +37,16 @@ impl Transaction {
     /// The number of values of a source, without those that others hold.
     pub(super) fn counted(&mut self, program: &Program, source: SourceId) -> usize {
         let (first, last) = self.source(program, source);
-        let Some(source) = program.sources.get(usize::from(source.0)) else { return 0 };
+        let number = usize::from(source.0);
+        let Some(source) = program.sources.get(number) else { return 0 };
+        let ruled_out = self.scans.ruled_out.get(number).copied().unwrap_or_default();
         let lists = values::lists(source.variable).map_or(&[][..], |(lists, _)| lists);
         let meter = self.budget.meter();
         let decoded = lists.iter().filter(|list| list.is_decoded());
         let decoded = decoded
             .flat_map(|&list| self.store.list(list))
             .filter(|pair| values::selected(&source.select, self.store.bytes(pair.name), meter));
-        (last - first) - decoded.count()
+        (last - first) + ruled_out - decoded.count()
     }
 
     #[inline(never)]
@@ -63,12 +66,14 @@ impl Transaction {
         let Some((lists, part)) = values::lists(source.variable) else {
             let id = ValueId(source.variable as u32);
             let text = self.scalar(source.variable);
-            self.scans.members.push(Member { name: Slice::EMPTY, text, id });
+            self.scans.members.push(Member { name: Slice::EMPTY, text, id, passed: Passed::ALL });
             return;
         };
-        let meter = self.budget.meter();
-        for list in lists.iter().map(|&list| self.store.list(list)) {
-            for pair in list {
+        for &list in lists {
+            let mut at = 0;
+            while let Some(&pair) = self.store.list(list).get(at) {
+                at += 1;
+                let meter = self.budget.meter();
                 let selected = match &source.select {
                     Select::All => true,
                     // Most are told apart by their length.
@@ -76,8 +81,14 @@ impl Transaction {
                     select => values::selected(select, self.store.bytes(pair.name), meter),
                 };
                 if selected {
-                    let (text, id) = part.of(pair);
-                    self.scans.members.push(Member { name: pair.name, text, id });
+                    let (text, id) = part.of(&pair);
+                    let id = id.unwrap_or_else(|| self.store.next_id());
+                    self.scans.members.push(Member {
+                        name: pair.name,
+                        text,
+                        id,
+                        passed: Passed::ALL,
+                    });
                 }
             }
         }
@@ -149,8 +160,13 @@ impl Transaction {
             if plain.recalled || !plain.bytes.intersects(lane.triggers) {
                 continue;
             }
-            let Some(&Member { text, id: value, .. }) = self.scans.members.get(at) else { break };
-            let view = self.lane_view(program, cell.lane, lane, text, value, raw);
+            let Some(&Member { text, id: value, passed, .. }) = self.scans.members.get(at) else {
+                break;
+            };
+            let view = match passed.has(cell.lane) {
+                true => self.lane_view(program, cell.lane, lane, text, value, raw),
+                false => NOTHING,
+            };
             if let Some(place) = self.scans.cell_views.get_mut(place) {
                 *place = view;
             }
@@ -164,7 +180,12 @@ impl Transaction {
     /// Adds the rules that a text names to the row that is being made: all of them, or those of the chain of
     /// transformations that has made the text. Says whether there are any.
     #[inline]
-    fn scan(&mut self, program: &Program, changed_by: Option<LaneId>, text: Slice) -> bool {
+    pub(super) fn scan(
+        &mut self,
+        program: &Program,
+        changed_by: Option<LaneId>,
+        text: Slice,
+    ) -> bool {
         if changed_by.is_some_and(|lane| !program.index.has_texts(lane)) {
             return false;
         }
