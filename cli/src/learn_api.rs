@@ -17,7 +17,7 @@ use crate::{
 /// Lines that are no request and are named.
 const NAMED_MAX: usize = 10;
 
-/// What became of the requests of the input.
+/// Counts of the requests that were read, used and left out.
 #[derive(Default)]
 struct Counts {
     malformed: usize,

@@ -16,7 +16,7 @@ const LINE_BYTES_MAX: usize = 64 << 20;
 /// Bytes of input read at a time.
 const READ_BYTES: usize = 1 << 20;
 
-/// Lines are evaluated in batches of so many bytes; a longer line is a batch of its own.
+/// Bytes of input that are evaluated together. A line is never divided.
 const BATCH_BYTES: usize = 64 << 20;
 
 /// A line of the input.

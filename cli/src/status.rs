@@ -23,7 +23,7 @@ use native::Native;
 /// breaker is open is seen.
 const BETWEEN: Duration = Duration::from_millis(300);
 
-/// What is asked of the statistics: those of clusters, of ext_proc, of the guard and of the native module.
+/// Which of Envoy's statistics are read: clusters, ext_proc, the guard and the native module.
 const FILTER: &str = "^cluster\\.|ext_proc|rbac|glacis_(build_info|ruleset_info|requests|errors)";
 
 /// Prints the state of each breaker; one that is not closed is a finding.

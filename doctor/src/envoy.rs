@@ -89,7 +89,7 @@ impl Envoy {
         Some((bytes(version, "major_number")?, bytes(version, "minor_number")?))
     }
 
-    /// Whether a route turns a filter of ours off.
+    /// Whether a route disables one of Glacis's filters.
     pub(crate) fn divides(&self) -> bool {
         let routes = self.messages(|object| object.contains_key("typed_per_filter_config"));
         let mut configs = routes.iter().filter_map(|route| route.get("typed_per_filter_config"));

@@ -360,7 +360,7 @@ const SERVICE: &[Row] = &[
     }),
 ];
 
-/// What `/status` returns of an exclusion that has not applied for so long.
+/// The part of `/status` for an exclusion that has not applied for so many seconds.
 fn unapplied(seconds: u64) -> Value {
     json!({"count": 1, "listed": [{"about": "942100; path /wiki/", "since": NOW - seconds}]})
 }

@@ -78,7 +78,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 struct Shared {
     checks: Checks,
-    /// What happened between requests, not yet counted: only hooks of a stream can count.
+    /// Events between requests that metrics do not include yet: only hooks of a stream can increment metrics.
     untold: Untold,
     /// Answers to calls for lists, which the thread of the ticks parses: Envoy's main thread has no time for that.
     answers: Mutex<Vec<(u64, Response)>>,

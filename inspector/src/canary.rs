@@ -25,7 +25,7 @@ const CLIENT: Endpoint =
 
 /// Whether `program`, applied as `settings` say, refuses a GET of `uri` (path and query).
 ///
-/// It is a request of its own: it leaves nothing in persistent collections, and no record.
+/// It leaves nothing in persistent collections, and no record.
 #[must_use]
 pub fn refuses(program: &Arc<Program>, settings: &Settings, uri: &str, time: Duration) -> bool {
     let settings = Settings { sample: Sample::default(), collections: None, ..settings.clone() };

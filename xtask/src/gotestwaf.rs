@@ -26,7 +26,7 @@ const COMMIT: &str = "67dfd7a73f4e7ecd2908c8fb2c96f5e62f1d53b6";
 /// Where the table goes.
 const PAGE: &str = "docs/results/gotestwaf.md";
 
-/// What became of the requests of a set.
+/// Counts of the requests of a set, by verdict.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     requests: usize,

@@ -1,4 +1,4 @@
-//! What admin ports and Envoy's files say.
+//! Reads the facts for the checks: from admin ports and from Envoy's configuration files.
 
 use std::path::Path;
 

@@ -13,7 +13,7 @@ const FILTER: &str = ".DynamicModuleFilter";
 /// How Envoy's statistics of modules begin.
 const PREFIX: &str = "dynamicmodulescustom.";
 
-/// What an Envoy shows of the module; nothing where no filter has it.
+/// The state of the module in one Envoy; `None` if no filter there uses it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Native {
     filters: Vec<Filter>,

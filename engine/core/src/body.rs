@@ -102,6 +102,12 @@ pub trait BodySink {
     /// The element that was opened last ends. Called once for each [`Self::xml_open`], but for elements
     /// that do not end.
     fn xml_close(&mut self) {}
+
+    /// Whether each element of a JSON array has to have a name of its own. Otherwise those from number 1000 on share
+    /// one: `array_1000`.
+    fn tells_elements_apart(&self) -> bool {
+        false
+    }
 }
 
 /// Whether a sink took what it was given.

@@ -108,6 +108,8 @@ pub(crate) struct Store {
     next_id: u32,
     /// Members of each collection that have ids.
     members_max: usize,
+    /// Whether a collection has members without.
+    is_large: bool,
     is_cut: bool,
 }
 
@@ -144,6 +146,7 @@ impl Store {
         self.files.clear();
         self.files.shrink_to(PAIRS_KEPT);
         self.next_id = SCALAR_IDS;
+        self.is_large = false;
         self.is_cut = false;
     }
 
@@ -239,13 +242,19 @@ impl Store {
             false => NO_ID,
         };
         pairs.push(Pair { name, value, id });
-        if id != NO_ID {
-            self.next_id = self.next_id.saturating_add(2);
+        match id {
+            NO_ID => self.is_large = true,
+            _ => self.next_id = self.next_id.saturating_add(2),
         }
     }
 
+    /// Whether a collection has members without ids.
+    pub(crate) const fn is_large(&self) -> bool {
+        self.is_large
+    }
+
     /// An id for a member that has none.
-    pub(crate) fn next_id(&mut self) -> ValueId {
+    pub(crate) const fn next_id(&mut self) -> ValueId {
         let id = self.next_id;
         self.next_id = self.next_id.saturating_add(1);
         ValueId(id)

@@ -16,7 +16,7 @@ impl FilterState for EnvoyStream<'_> {
     }
 
     fn set_filter_state(&mut self, name: &str, text: &str) {
-        // Envoy reports it as a bug of its own when a read-only text is set again.
+        // Setting a read-only text again triggers one of Envoy's own bug reports.
         if self.filter_state(name, |_| ()).is_some() {
             return;
         }

@@ -1,6 +1,6 @@
 //! Event streams: which responses are inspected event by event, and the verdict on each event.
 //!
-//! An event is judged as an exchange of its own: phases 1 and 3 see the headers of the exchange that it is part of, and
+//! Each event is evaluated like a separate exchange: phases 1 and 3 see the headers of the exchange that it is part of, and
 //! phase 4 sees the event as a response's body. Scores are those of one event.
 
 use core::time::Duration;

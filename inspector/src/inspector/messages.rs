@@ -2,7 +2,7 @@
 //!
 //! Whether a client sends one message or many is not known, and it may wait for an answer to the first before it sends
 //! the second: nobody can wait for the end of such a body. The headers are therefore judged alone, and go on. Then each
-//! message is judged with the headers, as a request of its own, before its last byte goes on.
+//! message is judged with the headers, like a separate request, before its last byte is forwarded.
 //!
 //! Judged together are messages that have come together and are short: an evaluation for each would cost more than
 //! clients pay for sending them.

@@ -1,6 +1,6 @@
 //! WebSockets: which requests open one that is inspected, and the verdict on each message.
 //!
-//! A message is judged as a request of its own: phase 1 sees the headers of the request that has opened the socket. Phase
+//! Each message is evaluated like a separate request: phase 1 sees the headers of the request that has opened the socket. Phase
 //! 2 sees a message of the client as it sees a text of any kind in a body. Phase 4 sees a message of the server as a
 //! response's body. Scores are those of one message.
 
@@ -63,7 +63,7 @@ impl Inspector {
         is_unknown.then(|| self.malformed_websocket())
     }
 
-    /// Judges a message of a socket, as a request of its own.
+    /// Evaluates a message of a WebSocket like a separate request.
     pub fn socket_message(
         &mut self,
         head: &RequestHead<'_>,

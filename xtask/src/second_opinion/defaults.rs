@@ -15,7 +15,7 @@ const PAGE: &str = "docs/results/defaults.md";
 /// The sources whose requests were recorded, so that their hosts mean something.
 const RECORDED: [&str; 5] = ["har-files", "pagexray", "perfcascade", "top-sites", "tracker-urls"];
 
-/// What became of the requests of a source.
+/// Counts of the requests of a source, by verdict.
 #[derive(Clone, Default)]
 struct Counts {
     requests: usize,

@@ -233,6 +233,11 @@ fn element(path: &[u8]) -> Option<(usize, &[u8])> {
 }
 
 impl BodySink for Requests<'_> {
+    /// Each element of a batch is a request.
+    fn tells_elements_apart(&self) -> bool {
+        true
+    }
+
     fn argument(&mut self, name: &[u8], value: &[u8]) -> Room {
         if self.root.is_empty() {
             if let Some(path) = name.strip_prefix(b"variables.") {

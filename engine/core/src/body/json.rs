@@ -30,6 +30,10 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Begins each value of a JSON text sequence (RFC 7464).
 const RECORD_SEPARATOR: u8 = 0x1e;
 
+/// Elements of an array that have names of their own. Those behind them share one, so that the members of
+/// long lists of records have few different names, each of which is inspected once.
+const ELEMENTS_NAMED: usize = 1_000;
+
 /// The path to the whole document.
 const ROOT: &[u8] = b"json";
 
@@ -84,8 +88,10 @@ pub(super) fn parse_at(
     scratch.name.clear();
     scratch.name.extend_from_slice(root);
     scratch.containers.clear();
+    let elements_named = if sink.tells_elements_apart() { usize::MAX } else { ELEMENTS_NAMED };
     let mut parser = Parser {
         body,
+        elements_named,
         at: if body.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 },
         values,
         depth_max,
@@ -111,6 +117,8 @@ struct Parser<'p> {
     at: usize,
     values: Values,
     depth_max: usize,
+    /// Elements of an array that have names of their own.
+    elements_named: usize,
     /// Bytes of the path to the whole document.
     root_len: usize,
     names: NameBudget,
@@ -187,7 +195,7 @@ impl Parser<'_> {
         if let Some(Container { name_len, next_index: Some(index) }) = self.containers.last_mut() {
             self.name.truncate(*name_len);
             self.name.extend_from_slice(b".array_");
-            push_decimal(*index, self.name);
+            push_decimal((*index).min(self.elements_named), self.name);
             *index += 1;
         }
         match byte {

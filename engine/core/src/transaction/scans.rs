@@ -454,7 +454,9 @@ impl Transaction {
             if self.budget.is_spent() {
                 return;
             }
-            self.enter_large_source(program, plan, planned.plain);
+            if self.store.is_large() {
+                self.enter_large_source(program, plan, planned.plain);
+            }
             let plain = self.cell(program, planned.plain);
             self.scans.name(planned.rules.words(), plain);
             // There are no values, or all are known.

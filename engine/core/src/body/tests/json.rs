@@ -1,6 +1,6 @@
 //! JSON.
 
-use super::{Counter, bytes_max, check};
+use super::{Counter, bytes_max, check, describe};
 use crate::{
     body::{BodyErrorKind, BodyScratch, Processor, process},
     limits::Limits,
@@ -132,4 +132,11 @@ fn json_names_are_bounded() {
         process(Processor::Json, b"", body.as_bytes(), &limits, b'&', &mut scratch, &mut sink);
     assert_eq!(outcome.error.map(|error| error.kind), Some(BodyErrorKind::JsonNames));
     assert!(sink.bytes <= bytes_max(body.len()));
+}
+
+#[test]
+fn elements_behind_the_first_thousand_share_a_name() {
+    let body = format!("[{}1]", "1,".repeat(1_002));
+    let names = (0..1_003).map(|at: usize| format!("a json.array_{}=1\n", at.min(1_000)));
+    assert_eq!(describe(Processor::Json, "", body.as_bytes(), 2_000), names.collect::<String>());
 }

@@ -154,7 +154,11 @@ impl Transaction {
     }
 
     /// Whether members of a cell's source are ruled out.
+    #[inline]
     pub(super) fn rules_out(&self, program: &Program, id: CellId) -> bool {
+        if !self.store.is_large() {
+            return false;
+        }
         let source = program.cells.get(id.get()).map(|cell| usize::from(cell.source.0));
         let count = source.and_then(|source| self.scans.ruled_out.get(source));
         count.is_some_and(|&count| count > 0)

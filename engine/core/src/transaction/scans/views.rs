@@ -12,13 +12,16 @@ use crate::{
         ByteSet,
         sieve::{self, Answers, PATTERNS_MAX, Sieve},
     },
-    store::{Region, Slice, ValueId},
+    store::{self, Region, Slice, ValueId},
     transaction::{
         self, Transaction,
         values::{self, ValueRef},
     },
     variable::Variable,
 };
+
+/// Stands for the id of a member that is given one.
+const WITHOUT_ID: ValueId = ValueId(store::NO_ID);
 
 /// Marks an answer of a sieve that has been computed: the bit that no pattern has.
 const KNOWN: u64 = 1 << PATTERNS_MAX;
@@ -69,11 +72,11 @@ impl Transaction {
             self.scans.members.push(Member { name: Slice::EMPTY, text, id, passed: Passed::ALL });
             return;
         };
-        for &list in lists {
-            let mut at = 0;
-            while let Some(&pair) = self.store.list(list).get(at) {
-                at += 1;
-                let meter = self.budget.meter();
+        let mut without_id = 0;
+        let meter = self.budget.meter();
+        let first = self.scans.members.len();
+        for list in lists.iter().map(|&list| self.store.list(list)) {
+            for pair in list {
                 let selected = match &source.select {
                     Select::All => true,
                     // Most are told apart by their length.
@@ -81,15 +84,18 @@ impl Transaction {
                     select => values::selected(select, self.store.bytes(pair.name), meter),
                 };
                 if selected {
-                    let (text, id) = part.of(&pair);
-                    let id = id.unwrap_or_else(|| self.store.next_id());
-                    self.scans.members.push(Member {
-                        name: pair.name,
-                        text,
-                        id,
-                        passed: Passed::ALL,
-                    });
+                    let (text, id) = part.of(pair);
+                    without_id += usize::from(id.is_none());
+                    let id = id.unwrap_or(WITHOUT_ID);
+                    let member = Member { name: pair.name, text, id, passed: Passed::ALL };
+                    self.scans.members.push(member);
                 }
+            }
+        }
+        if without_id > 0 {
+            let members = self.scans.members.get_mut(first..).unwrap_or_default();
+            for member in members.iter_mut().filter(|member| member.id == WITHOUT_ID) {
+                member.id = self.store.next_id();
             }
         }
     }
