@@ -234,15 +234,21 @@ fn separated(payload: &str, separator: &str) -> String {
     bytes.collect::<Vec<_>>().join(separator)
 }
 
-/// The law of the fast path, for values of which it knows which signs are missing, what they are without separators and
-/// which groups of patterns match: the same rules match without it.
-#[test]
-fn long_values_are_judged_as_without_gates() {
+/// The rules of paranoia level 4, where they look on.
+fn with_and_without_gates() -> (Arc<Program>, Arc<Program>) {
     let setup =
         "SecAction \"id:900000,phase:1,pass,t:none,nolog,setvar:tx.blocking_paranoia_level=4\"";
     let fast = program_with(setup, "SecRuleEngine DetectionOnly");
     let slow = program_with(setup, "SecRuleEngine DetectionOnly");
     let slow = Arc::new(Arc::into_inner(slow).unwrap().without_gates());
+    (fast, slow)
+}
+
+/// The law of the fast path, for values of which it knows which signs are missing, what they are without separators and
+/// which groups of patterns match: the same rules match without it.
+#[test]
+fn long_values_are_judged_as_without_gates() {
+    let (fast, slow) = with_and_without_gates();
     let mut matched = 0;
     for payload in PAYLOADS {
         for (padding, separator) in [
@@ -270,11 +276,7 @@ fn long_values_are_judged_as_without_gates() {
 /// same rules match without gates, wherever a payload is, as a name or as a value.
 #[test]
 fn many_members_are_judged_as_without_gates() {
-    let setup =
-        "SecAction \"id:900000,phase:1,pass,t:none,nolog,setvar:tx.blocking_paranoia_level=4\"";
-    let fast = program_with(setup, "SecRuleEngine DetectionOnly");
-    let slow = program_with(setup, "SecRuleEngine DetectionOnly");
-    let slow = Arc::new(Arc::into_inner(slow).unwrap().without_gates());
+    let (fast, slow) = with_and_without_gates();
     let mut matched = 0;
     for (at, payload) in PAYLOADS.iter().enumerate() {
         let payload = separated(payload, ["", "", "%22", "+", "%0a"][at % 5]);

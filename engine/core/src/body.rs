@@ -103,8 +103,8 @@ pub trait BodySink {
     /// that do not end.
     fn xml_close(&mut self) {}
 
-    /// Whether each element of a JSON array has to have a name of its own. Otherwise those from number 1000 on share
-    /// one: `array_1000`.
+    /// Whether all elements of a JSON array are numbered in names. Otherwise every element from number 1000 on is named
+    /// `array_1000`.
     fn tells_elements_apart(&self) -> bool {
         false
     }

@@ -30,8 +30,8 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Begins each value of a JSON text sequence (RFC 7464).
 const RECORD_SEPARATOR: u8 = 0x1e;
 
-/// Elements of an array that have names of their own. Those behind them share one, so that the members of
-/// long lists of records have few different names, each of which is inspected once.
+/// Elements of an array that are numbered in names. Every further element is named `array_1000`: the names in a long
+/// list of records then repeat, and the engine inspects a repeated name once.
 const ELEMENTS_NAMED: usize = 1_000;
 
 /// The path to the whole document.
@@ -117,7 +117,7 @@ struct Parser<'p> {
     at: usize,
     values: Values,
     depth_max: usize,
-    /// Elements of an array that have names of their own.
+    /// Elements of an array that are numbered in names; [`ELEMENTS_NAMED`] or no limit.
     elements_named: usize,
     /// Bytes of the path to the whole document.
     root_len: usize,

@@ -571,7 +571,7 @@ impl Transaction {
                 continue;
             }
             let Some(cell) = program.cells.get(id.get()) else { continue };
-            // Nothing was asked about the others for its sake.
+            // Members were ruled out without regard to such rules.
             if matches!(rule.gate, Gate::Unknown { .. }) && self.rules_out(program, id) {
                 self.collect(program, target);
                 continue;

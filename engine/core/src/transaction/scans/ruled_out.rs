@@ -1,13 +1,13 @@
-//! Members of large collections that no rule with a gate can match, of which nothing is kept.
+//! Rules out members of large collections that no rule with a gate can match, so that nothing is stored for them.
 //!
-//! A body of JSON may have hundreds of thousands of values. Views of all of them, in each chain of transformations, take
-//! more memory than the body a hundred times over. So each member behind the first
-//! [`Limits::kept_members_max`](crate::Limits) is asked once what all gates of the phase ask. Those that no rule may
-//! match are only counted. The others are members like those before them, but for the chains of transformations behind
-//! which no rule may match.
+//! A body of JSON may have hundreds of thousands of values. To store a view of each of them for each chain of
+//! transformations would take many times the memory of the body. Therefore each member after the first
+//! [`Limits::kept_members_max`](crate::Limits) is tested once against the gates of all rules of the phase. A member that
+//! no rule may match is only counted. For any other member, views are stored for those chains of transformations after
+//! which a rule may match.
 //!
-//! **The law.** It is that of [`crate::scan`]: a member that a rule with a gate matches is never ruled out. Rules
-//! without a gate, and those of which only recall can tell that they do not match, look at all members.
+//! **The law** is that of [`crate::scan`]: a member that a rule with a gate matches is never ruled out. Two kinds of
+//! rules look at all members: those without a gate, and those with [`Gate::Unknown`].
 
 use super::{LONG_BYTES_MIN, Member};
 use crate::{
@@ -22,22 +22,22 @@ use crate::{
     },
 };
 
-/// Texts of which is known what gates said, since they come again: names in lists of records, mostly.
+/// Entries of the cache of test results. Names repeat in lists of records.
 const RECENT: usize = 256;
 
-/// What the gates of a phase ask about the members of one source.
+/// The gates of all rules of a phase that look at one source.
 #[derive(Debug, Default)]
 struct MemberTests {
     /// The rules that look for texts.
     texts: Vec<u64>,
-    /// What is asked of the text as each chain of transformations leaves it.
+    /// The other gates, by chain of transformations.
     lanes: Vec<LaneTests>,
 }
 
 #[derive(Debug)]
 struct LaneTests {
     lane: LaneId,
-    /// What rules that look for bytes look for.
+    /// The union of the bytes that [`Gate::Bytes`] looks for.
     bytes: ByteSet,
     /// The patterns of each sieve.
     sieves: Vec<(u16, u64)>,
@@ -107,7 +107,7 @@ impl LaneTests {
     }
 }
 
-/// What gates said of texts of one source, by some of their bytes.
+/// A direct-mapped cache: for recent texts of one source, after which chains of transformations a rule may match.
 struct Recent([(Slice, Passed); RECENT]);
 
 impl Recent {
@@ -122,13 +122,13 @@ impl Recent {
     }
 }
 
-/// The chains of transformations behind which a rule may match a member: a bit each, the last one for all that have
-/// none of their own.
+/// The chains of transformations after which a rule may match a member: one bit each. The last bit stands for all chains
+/// from number 63 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Passed(u64);
 
 impl Passed {
-    /// Behind any.
+    /// Any chain.
     pub(super) const ALL: Self = Self(u64::MAX);
 
     const NONE: Self = Self(0);
@@ -230,7 +230,7 @@ impl Transaction {
         ruled_out
     }
 
-    /// Where a rule with a gate may match a text.
+    /// The chains of transformations after which a rule with a gate may match a text, from the cache if it is there.
     fn passed(
         &mut self,
         program: &Program,
@@ -238,7 +238,7 @@ impl Transaction {
         recent: &mut Recent,
         text: Slice,
     ) -> Passed {
-        // Of those there are few, and much is known of each.
+        // A body has few long values, and the prefilter has faster tests for them.
         if text.len() >= LONG_BYTES_MIN || self.budget.scans(text.len()) {
             return Passed::ALL;
         }
@@ -252,7 +252,7 @@ impl Transaction {
         }
         let before = self.budget;
         let passed = self.ask_gates(program, tests, text);
-        // As scans are: what it takes is bounded by the bytes of the request, and each chain looks at the clock.
+        // Not charged, like scans: the work is bounded by the bytes of the request, and each chain checks the deadline.
         self.budget.take_back(before);
         let bytes = self.store.bytes(text);
         if let Some(place) = recent.0.get_mut(Recent::place(bytes)) {
@@ -261,6 +261,7 @@ impl Transaction {
         passed
     }
 
+    /// As [`Self::passed`], without the cache.
     fn ask_gates(&mut self, program: &Program, tests: &MemberTests, text: Slice) -> Passed {
         let mut passed = Passed::NONE;
         let is_named = self.names_any(program, None, text, tests);
@@ -275,7 +276,7 @@ impl Transaction {
                 is_triggered && of_lane.lane != LaneId::NONE
             })
         };
-        // What is asked of the text as it is, of all chains that leave it so, together.
+        // Chains that do not change the text share one run of each sieve over it.
         let mut sieved = core::mem::take(&mut self.scans.asked_sieves);
         sieved.clear();
         for of_lane in tests.lanes.iter().filter(|of_lane| changing(of_lane).is_none()) {
